@@ -12,7 +12,7 @@ use meter::call::{Call, Fork, Listener, LongCall};
 use meter::names::{Attached, Inherited, Names, Subject, components};
 use meter::syscalls::{self, Kind, Syscall};
 
-use self::file::Files;
+use self::file::FileTable;
 use self::programs::Programs;
 use crate::patterns::{Patterns, SeenCall};
 use crate::prices::{Sort, Work};
@@ -39,7 +39,7 @@ pub(crate) struct Ledger {
     waits: Waits,
     /// Sums of calls that did not wait, by system call number.
     measured: Vec<Measured>,
-    files: Files,
+    files: FileTable,
     unheld: Sum,
     nameless: Sum,
     work: Work,
@@ -58,7 +58,7 @@ impl Ledger {
             elsewhere: BTreeMap::new(),
             waits: Waits::default(),
             measured: Vec::new(),
-            files: Files::new(),
+            files: FileTable::new(),
             unheld: Sum::default(),
             nameless: Sum::default(),
             work: Work::default(),

@@ -27,9 +27,9 @@ pub struct AccountReport<'a> {
     /// The rows of the chosen grouping.
     pub groups: Groups<'a>,
     /// The costliest files.
-    pub per_file: Vec<Place<'a>>,
+    pub per_file: Vec<FileRow<'a>>,
     /// The costliest directories.
-    pub per_directory: Vec<Place<'a>>,
+    pub per_directory: Vec<FileRow<'a>>,
     /// The part of the run that the rows of files cover.
     pub coverage: Coverage,
     /// The redundant patterns.
@@ -79,7 +79,7 @@ pub struct ProgramTotal {
 
 /// Calls on a file, or in a directory.
 #[derive(Clone, Debug, Default)]
-pub struct Place<'a> {
+pub struct FileRow<'a> {
     /// The absolute path.
     pub path: &'a [u8],
     /// The number of different files, for a directory.
@@ -128,7 +128,7 @@ pub enum Groups<'a> {
     /// Rows of processes, and their total number.
     Process(Vec<ProgramTotal>, u64),
     /// Rows of directories, and their total number.
-    Directory(Vec<Place<'a>>, u64),
+    Directory(Vec<FileRow<'a>>, u64),
 }
 
 impl<'a> AccountReport<'a> {
@@ -143,7 +143,7 @@ impl<'a> AccountReport<'a> {
         } = account;
         let directories = detail.directories(None);
         let directory_count = directories.len() as u64;
-        let place = |file: &'a File| Place {
+        let place = |file: &'a File| FileRow {
             path: &file.name,
             files: None,
             sum: file.sum,
@@ -257,8 +257,8 @@ impl Coverage {
 }
 
 /// Report rows of the costliest directories.
-fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
-    let place = |directory: &Directory<'a>| Place {
+fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<FileRow<'a>> {
+    let place = |directory: &Directory<'a>| FileRow {
         path: directory.name,
         files: Some(directory.files),
         sum: directory.sum,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Warning, Warnings};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use known::{Known, plain};
+use known::{ArchivedFiles, plain};
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 use unlisted::Skipped;
@@ -83,7 +83,7 @@ pub fn verify(
     };
     let mut check = Verification {
         report: VerifyReport::default(),
-        known: Known::default(),
+        known: ArchivedFiles::default(),
         first: None,
         own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
@@ -98,7 +98,7 @@ pub fn verify(
 /// The state of a verification.
 struct Verification<'a> {
     report: VerifyReport,
-    known: Known,
+    known: ArchivedFiles,
     /// Name of the first member.
     first: Option<Vec<u8>>,
     /// Device and inode of the archive files, which need not be in the archive.
@@ -289,7 +289,13 @@ impl Verification<'_> {
 
 impl VerifyReport {
     /// Compares a member with the file of the same name.
-    fn compare(&mut self, tree: &mut Tree, input: &mut Input, member: &Member, known: &mut Known) {
+    fn compare(
+        &mut self,
+        tree: &mut Tree,
+        input: &mut Input,
+        member: &Member,
+        known: &mut ArchivedFiles,
+    ) {
         let mut differences = Vec::new();
         let compared = tree.compare(input, member, known, &mut differences);
         self.compared += 1;

@@ -40,8 +40,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The definition of the command line. A value that begins with a hyphen after an option for a
-    /// number is taken as its value, so that the error names the option and its bounds.
+    /// The definition of the command line. Numeric options accept values that begin with a hyphen,
+    /// so that the error names the option and its bounds instead of an unknown option.
     pub(crate) fn definition() -> clap::Command {
         const WITH_UNIT: [&str; 6] = ["DURATION", "SIZE", "PERCENT", "RATE", "TIME", "DIRS:FILES"];
         Cli::command().mut_subcommands(|command| {
@@ -53,7 +53,6 @@ impl Cli {
         })
     }
 
-    /// Parses the command line.
     pub(crate) fn from_command_line() -> Result<Cli, clap::Error> {
         let mut definition = overview::lay_out(Cli::definition());
         let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
@@ -61,7 +60,7 @@ impl Cli {
     }
 }
 
-/// The name of an option's value in the help.
+/// The placeholder of an option's value in the help, such as `DURATION`.
 fn value_name(arg: &clap::Arg) -> Option<&str> {
     Some(arg.get_value_names()?.first()?.as_str())
 }

@@ -1,4 +1,4 @@
-//! Dates on the command line, and the time zone that they are in.
+//! Dates on the command line, and their time zone.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -14,8 +14,8 @@ use ondisk::utc;
 pub(crate) struct Zone(TimeZone);
 
 impl Zone {
-    /// The zone that TZ names, as a file of the zone database or as POSIX defines it; without TZ, that
-    /// of /etc/localtime. It is UTC if there is no such zone, as in the C library.
+    /// The zone that TZ names, as a file of the zone database or in POSIX syntax; without TZ, that of
+    /// /etc/localtime. UTC if the zone does not exist, as in the C library.
     pub(crate) fn local() -> Zone {
         let zone = match std::env::var_os("TZ") {
             None => read(b"/etc/localtime"),
@@ -29,7 +29,7 @@ impl Zone {
         self.0
     }
 
-    /// A number of seconds since 1970 as local time: `2023-11-14 22:13:20`.
+    /// Formats seconds since 1970 as local time: `2023-11-14 22:13:20`.
     pub(crate) fn text(&self, seconds: i64) -> String {
         let Ok(time) = Timestamp::from_second(seconds) else {
             return utc(seconds).replace('T', " ");
@@ -40,7 +40,7 @@ impl Zone {
         format!("{date} {hour:02}:{minute:02}:{second:02}")
     }
 
-    /// A time as the periods of a policy need it.
+    /// The calendar fields of a time, by which a retention policy groups dumps.
     pub(crate) fn periods(&self, time: Time) -> Local {
         let bound = if time.sec < 0 {
             Timestamp::MIN
@@ -59,8 +59,8 @@ impl Zone {
         }
     }
 
-    /// The moment of a local time. Where clocks are set forward, it counts from before; where they
-    /// are set back, it is the first of two.
+    /// The absolute time of a local time. In a gap (clocks set forward), the offset from before
+    /// applies; of two possible times (clocks set back), the first one counts.
     fn moment(&self, at: DateTime) -> Time {
         let beyond = if at.year() < 0 {
             Timestamp::MIN
@@ -78,7 +78,7 @@ fn named(name: &[u8]) -> Option<TimeZone> {
     }
     let directory = std::env::var_os("TZDIR");
     let directory = directory.as_deref().map_or(DATABASE, |dir| dir.as_bytes());
-    // An absolute name replaces the directory.
+    // An absolute path in TZ names a file outside of the database.
     let path = match name {
         [b'/', ..] => name.to_vec(),
         _ => [directory, b"/", name].concat(),
@@ -87,11 +87,10 @@ fn named(name: &[u8]) -> Option<TimeZone> {
     read(&path).or_else(posix)
 }
 
-/// The zone database.
 const DATABASE: &[u8] = b"/usr/share/zoneinfo";
 
 fn read(path: &[u8]) -> Option<TimeZone> {
-    /// The largest zones have a few thousand bytes.
+    /// Zone files have at most a few thousand bytes; more is not read.
     const MOST: u64 = 1 << 20;
     let reader = Reader::open(path).ok()?;
     let mut bytes = vec![0; reader.len().min(MOST) as usize];
@@ -99,15 +98,15 @@ fn read(path: &[u8]) -> Option<TimeZone> {
     TimeZone::tzif("local", &bytes[..len]).ok()
 }
 
-/// A moment, or a local time whose moment depends on the time zone.
+/// An absolute time; or a local time, whose absolute time depends on the time zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Date {
     Moment(Time),
-    /// The beginning of what was named; of a second with a fraction, with the fraction.
+    /// The beginning of the named day, minute or second; with the fraction of a second, if given.
     Local(DateTime, Unit),
 }
 
-/// What a local time names.
+/// The precision of a local time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Day,
@@ -115,13 +114,13 @@ pub(crate) enum Unit {
     Second,
 }
 
-/// The time of a dump on the command line.
+/// The time of a dump, as given on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum When {
     Date(Date),
-    /// The end of the day so many days ago.
+    /// The end of the day this many days ago.
     Day(i64),
-    /// So many seconds ago.
+    /// This many seconds ago.
     Ago(i64),
     Latest,
 }
@@ -148,7 +147,7 @@ impl When {
         Some(When::Ago(i64::from(number).saturating_mul(unit)))
     }
 
-    /// The last second that it names, from the present second.
+    /// The last second that this value includes; `now` is the present second.
     pub(crate) fn last_second(self, zone: &Zone, now: i64) -> i64 {
         match self {
             When::Date(date) => date.last_second(zone),
@@ -163,7 +162,7 @@ impl When {
     }
 }
 
-/// The forms of dates, for messages.
+/// The accepted forms of dates, for messages.
 pub(crate) const FORMS: &str =
     "2026-11-20, '2026-11-20 03:00', 2026-11-20T03:00:00Z or @1795143600";
 
@@ -186,7 +185,7 @@ impl Date {
         Some(Date::Local(second, Unit::Second))
     }
 
-    /// The first moment that it names.
+    /// The first moment that this date includes.
     pub(crate) fn first(self, zone: &Zone) -> Time {
         match self {
             Date::Moment(time) => time,
@@ -194,7 +193,7 @@ impl Date {
         }
     }
 
-    /// The last second that it names.
+    /// The last second that this date includes.
     pub(crate) fn last_second(self, zone: &Zone) -> i64 {
         let (from, length) = match self {
             Date::Moment(time) => return time.sec,
@@ -202,7 +201,7 @@ impl Date {
             Date::Local(from, Unit::Minute) => (from, 1.minute()),
             Date::Local(from, Unit::Day) => (from, 1.day()),
         };
-        // Beyond the year 9999 both moments are the last one.
+        // For dates after the year 9999, both ends saturate to the same moment.
         let end = zone.moment(from.saturating_add(length)).sec - 1;
         end.max(zone.moment(from).sec)
     }
@@ -217,13 +216,13 @@ fn to_time(moment: Timestamp) -> Time {
     }
 }
 
-/// Seconds since 1970, and a fraction after them.
+/// Parses seconds since 1970, with an optional fraction.
 fn seconds(text: &str) -> Option<Time> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = fraction.len() <= 9 && fraction.bytes().all(|b| b.is_ascii_digit());
     let sec: i64 = whole.parse().ok().filter(|_| is_number)?;
     let nsec: u32 = format!("{fraction:0<9}").parse().ok()?;
-    // A fraction is away from zero: -1.5 is half a second before -1.
+    // The fraction of a negative number counts away from zero: -1.5 is half a second before -1.
     Some(match whole.starts_with('-') && nsec > 0 {
         true => Time {
             sec: sec.checked_sub(1)?,
@@ -251,10 +250,10 @@ mod tests {
             (&berlin, "1970-01-02T00:01:02Z", (86_462, 0), 86_462),
             (&berlin, "1970-01-01 01:00:00+01:00", (0, 0), 0),
             (&berlin, "1970-01-01 01:00", (0, 0), 59),
-            // Days of 23 and of 25 hours.
+            // Days of 23 and of 25 hours, because the clocks are changed.
             (&berlin, "2026-03-29", (1_774_738_800, 0), 1_774_821_599),
             (&berlin, "2026-10-25", (1_792_879_200, 0), 1_792_969_199),
-            // The first of two hours of this name.
+            // The first of the two hours of an ambiguous time.
             (
                 &berlin,
                 "2026-10-25 02:30",
@@ -286,7 +285,7 @@ mod tests {
     #[test]
     fn times_of_dumps_are_relative_to_now() {
         let berlin = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
-        // 2026-11-28 00:30 there.
+        // 2026-11-28 00:30 in Berlin.
         let now = 1_795_822_200;
         for (text, expected) in [
             ("today", 1_795_906_799),

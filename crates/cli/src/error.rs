@@ -1,5 +1,5 @@
-//! Why a command was not done (exit status 2). The error of each library crate is converted here: the
-//! message has what was being done, the path, the cause and, where there is one, a hint.
+//! Errors of commands (exit status 2), converted from the errors of each library crate. The message
+//! contains the action, the path, the cause and, if there is one, a hint.
 
 use std::fmt;
 
@@ -13,22 +13,22 @@ use show::name::printable;
 use crate::hint::repository_hint;
 use crate::hint::{CRLF, archive_hint, command_hint, ends_in_cr, meter_hint, target_hint};
 
-/// How a command ended: with how many warnings, or why it was not done.
+/// The result of a command: the number of warnings, or the error.
 pub(crate) type Outcome = Result<usize, Error>;
 
-/// Why a command was not done, as it is printed after `fathom: `, and what to do next.
+/// The error of a command, printed after `fathom: `, and a hint.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Error {
     message: String,
     /// Printed on a line of its own after `hint: `; empty if there is none.
     hint: String,
-    /// Not this rank of an MPI job has failed: it stopped because another one has.
+    /// This rank of an MPI job stopped only because a different rank has failed.
     is_of_other_rank: bool,
 }
 
 impl Error {
-    /// An error that is about no path.
+    /// An error without a path.
     pub(crate) fn new(message: impl Into<String>) -> Error {
         Error {
             message: message.into(),
@@ -37,27 +37,26 @@ impl Error {
         }
     }
 
-    /// Whether another rank of an MPI job knows what has failed.
+    /// Whether a different rank of an MPI job has failed, and reports the error.
     pub(crate) fn is_of_other_rank(&self) -> bool {
         self.is_of_other_rank
     }
 
-    /// What to do next; empty if nothing is known.
+    /// The remedy; empty if none is known.
     pub(crate) fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// `doing` failed at a path that was read. If `hint` is empty, the errno gives one.
+    /// Action `doing` failed while reading `path`. If `hint` is empty, the errno gives one.
     pub(crate) fn read(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
         Error::at(doing, path, &cause, hint, Access::Read)
     }
 
-    /// The same for a path that was written.
+    /// Action `doing` failed while writing `path`. If `hint` is empty, the errno gives one.
     pub(crate) fn write(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
         Error::at(doing, path, &cause, hint, Access::Write)
     }
 
-    /// The same error with one more hint.
     pub(crate) fn with_hint(mut self, hint: &str) -> Error {
         if !self.hint.is_empty() {
             self.hint += "; ";
@@ -66,7 +65,7 @@ impl Error {
         self
     }
 
-    /// The same error, on a rank of an MPI job.
+    /// Adds the rank of an MPI job and its host to the message.
     pub(crate) fn at_place(self, place: &str) -> Error {
         Error {
             message: format!("{place}: {}", self.message),
@@ -74,7 +73,7 @@ impl Error {
         }
     }
 
-    /// A snapshot that was not made.
+    /// The error of a failed restic snapshot.
     #[cfg(feature = "restic")]
     pub(crate) fn snapshot(repository: &[u8], error: &restic::Error) -> Error {
         let hint = match error {
@@ -101,7 +100,7 @@ impl Error {
     }
 }
 
-/// What to do about an error of a restic repository.
+/// The hint for an error of a restic repository.
 #[cfg(feature = "restic")]
 fn snapshot_hint(error: &restic::Error) -> &'static str {
     use restic::Error as E;
@@ -128,7 +127,7 @@ fn snapshot_hint(error: &restic::Error) -> &'static str {
         E::Location => {
             "give rest:http://HOST:PORT/PATH, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR"
         }
-        // See `repository_hint`.
+        // The hint depends on the location: see `repository_hint`.
         E::Remote { .. } => "",
         E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
         E::BadConfig | E::Version(_) | E::HotRepository | E::Chunking => {
@@ -188,7 +187,7 @@ impl From<archive::Error> for Error {
     }
 }
 
-/// An archive that cannot be opened. One after the first may be meant as a PATH.
+/// The error of an archive that cannot be opened. Archives after the first may be meant as PATHs.
 pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Error {
     let is_later = archives.iter().skip(1).any(|it| *it == error.path);
     let is_read = error.action == Action::ReadArchive;
@@ -265,7 +264,7 @@ impl From<space::Error> for Error {
     }
 }
 
-/// What made an action fail.
+/// The cause of a failed action.
 pub(crate) trait Cause: fmt::Display {
     /// The errno, if a system call failed.
     fn errno(&self) -> Option<Errno> {
@@ -327,8 +326,8 @@ impl Access {
 mod tests {
     fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
 
-    /// This does not compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Add
-    /// each new error type.
+    /// Fails to compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Add each
+    /// new error type.
     #[test]
     fn errors_implement_error_send_and_sync() {
         #[cfg(feature = "restic")]

@@ -1,5 +1,5 @@
-//! What to do about a warning or an error, by its reason and errno. The hints are not in the library
-//! crates, because many of them name a flag or a command.
+//! The remedies for warnings and errors, by reason and errno. They are not in the library crates,
+//! because many of them name a flag or a command of fathom.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -20,19 +20,20 @@ use crate::rank_warning::Reason;
 mod archives;
 mod commands;
 
-/// What to do about the parts of another run.
+/// The hint for a directory with parts of a different run.
 pub(crate) const OLD_PARTS: &str =
     "continue that run with --resume and as many ranks as before, or give a new directory";
-/// What to do about a name or a pattern that ends with a carriage return.
+/// The hint for a name or a pattern that ends with a carriage return.
 pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
-/// Whether a name that does not exist may be from a list with CRLF lines.
+/// Whether a nonexistent name ends in a carriage return: probably it is from a list with CRLF
+/// lines.
 pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
     path.is_some_and(|path| path.ends_with(b"\r"))
 }
 
-/// What to do about a warning.
+/// The hint for a warning; `None` if no remedy is known.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return hint_for_pathwalk(kind);
@@ -69,7 +70,7 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     hint.map(Cow::Borrowed)
 }
 
-/// For a dump, a listing or a verification.
+/// The hint for a warning of a dump, a listing or a verification.
 fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
     use archive::WarningKind::*;
     Some(match kind {
@@ -95,7 +96,7 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         (_, Some(Errno::EMFILE | Errno::ENFILE)) => "raise the limit of open files (ulimit -n)",
         (_, Some(Errno::ENOSPC | Errno::EDQUOT)) => "free some space, and restore again",
         (_, Some(Errno::EROFS)) => "restore to a writable file system",
-        // The attributes of files that are not opened, such as devices, are set through /proc/self/fd.
+        // Attributes of files that cannot be opened, such as devices, are set through /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
         (NoSuchMember, _) => "fathom list prints the members of an archive",
@@ -176,7 +177,7 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     })
 }
 
-/// What to do if no meter works, or the chosen one does not.
+/// The hint if no meter works, or if the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
     use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, Ptrace};
     match why {
@@ -197,7 +198,7 @@ pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
     }
 }
 
-/// What to do about a process that cannot be attached to.
+/// The hint for a process that cannot be attached to.
 pub(crate) fn target_hint(why: &meter::TargetError) -> String {
     use meter::TargetError::*;
     match why {
@@ -212,7 +213,7 @@ pub(crate) fn target_hint(why: &meter::TargetError) -> String {
     }
 }
 
-/// What to do about a command that cannot be run.
+/// The hint for a command that cannot be executed.
 pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
     use meter::CommandError::{Empty, NotExecuted, NotFound};
     match why {
@@ -253,7 +254,7 @@ fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
     })
 }
 
-/// What to do about an error of a restic repository that is no local directory.
+/// The hint for an error of a remote restic repository.
 #[cfg(feature = "restic")]
 pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> Cow<'static, str> {
     let is_bucket = location.starts_with(b"s3:");

@@ -1,5 +1,4 @@
-//! Input files: those that are read into memory (runs, hints, samples), and archives among the
-//! arguments.
+//! Input files that are read into memory (runs, hints, samples); and archives among the arguments.
 
 use std::ffi::OsString;
 
@@ -13,8 +12,8 @@ use gate::long::{open_long, statx_long};
 use crate::args::values::bytes;
 use crate::error::Error;
 
-/// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint if there
-/// are more.
+/// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint if the
+/// file is larger.
 pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Error> {
     const PIECE: usize = 64 << 10;
     let failed = |e| Error::read(doing, path, e, "");
@@ -49,13 +48,13 @@ pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result
 pub(crate) struct Archives {
     pub(crate) archives: Vec<Vec<u8>>,
     pub(crate) paths: Vec<Vec<u8>>,
-    /// They are all parts of one dump.
+    /// Whether the archives are the parts of one dump.
     pub(crate) are_parts: bool,
 }
 
-/// Separates the archives from the names in them. Behind `--` are only names. Without it, the first
-/// argument is an archive, and so are those after it up to the first that is no file. A directory with
-/// the parts of a dump stands for these.
+/// Separates archives from names of members. Arguments after `--` are names. Without `--`, archives
+/// are the first argument, and those after it up to the first that is not a file. A directory with the
+/// parts of a dump stands for these parts.
 pub(crate) fn archives_and_paths(
     archives: &[OsString],
     paths: &[OsString],

@@ -1,4 +1,4 @@
-//! JSON of the domain crates' types.
+//! JSON of the library crates' types.
 
 use std::ops::Deref;
 
@@ -7,9 +7,8 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;
 
-/// A domain crate's value as a command's JSON has it. The orphan rule permits no `impl Serialize`
-/// for a foreign type; a command's `show.rs` implements it for this wrapper by
-/// [`json_object!`].
+/// Wraps a library crate's value for JSON output. The orphan rule permits no `impl Serialize` for a
+/// foreign type; a command's `show.rs` implements it for this wrapper by [`json_object!`].
 pub(crate) struct Json<'a, T: ?Sized>(pub(crate) &'a T);
 
 impl<T: ?Sized> Deref for Json<'_, T> {
@@ -29,7 +28,8 @@ where
     }
 }
 
-/// Writes a list whose values are made one after the other: many long paths take much memory.
+/// Serializes a list whose values are generated one by one, because many long paths take much
+/// memory.
 pub(crate) fn list_of<S: Serializer, T>(
     serializer: S,
     values: impl Iterator<Item = T>,

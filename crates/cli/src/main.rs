@@ -1,10 +1,10 @@
 //! fathom measures what file-system work costs, and does it the cheapest correct way.
 //!
 //! A command has a folder, `cmd/<command>/`: `args.rs` has its flags, `run.rs` the work (flags become
-//! the options of a library crate, which is called), `show.rs` or `show/` the words and the JSON (from
+//! the options of a library crate, which is called), `show.rs` or `show/` the text and the JSON (from
 //! the library's types, without a system call). For example:
 //!
-//! | | flags | work | words |
+//! | | flags | work | output |
 //! |---|---|---|---|
 //! | `walk --engine` | `cmd/walk/args.rs` | `cmd/walk/run.rs`, `walk/src/traversal.rs`, `walk/src/engine/` | `cmd/walk/show.rs`; entries: `cmd/walk/lines.rs` |
 //! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/mod.rs` (`chain.rs` opens the catalog), `increment/`; `catalog/src/since/` | `cmd/dump/show/mod.rs` |
@@ -23,33 +23,33 @@
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
-//! | [`cmd::space`] | `space`: the items of a bill, a file per file system |
-//! | [`cmd::survey`] | all of the above; `survey`: `steps/` (what is gathered), `conclude/` (findings and advice) |
-//! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
+//! | [`cmd::space`] | `space`: the space by item, a file per file system |
+//! | [`cmd::survey`] | all of the above; `survey`: `steps/` (measurements), `conclude/` (findings and advice) |
+//! | [`cmd::completions`], [`cmd::man`] | generated from the flags in [`args`] |
 //!
 //! What the commands share:
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`args`] | the command line as a whole, global flags, values and help in common |
-//! | [`date`] | dates, and the time zone that they are in |
-//! | [`error`] | why a command was not done: conversion of each library's error |
-//! | [`facts`], [`monitor`] | what a command finds, written for monitoring |
-//! | [`hint`] | what to do about a warning or an error |
+//! | [`args`] | the command line as a whole, global flags, shared values and help |
+//! | [`date`] | dates, and their time zone |
+//! | [`error`] | errors of commands, converted from each library's errors |
+//! | [`facts`], [`monitor`] | metrics of a run, for monitoring |
+//! | [`hint`] | remedies for warnings and errors |
 //! | [`input`] | input files |
 //! | [`json`] | JSON of the libraries' types |
 //! | [`out`] | stdout, stderr, warnings, the profile, the exit status |
 //! | [`progress`] | the progress line |
 //! | [`ranks`], [`rank_warning`] | the ranks of an MPI job |
-//! | [`stats`] | the papers' tables of statistics |
+//! | [`stats`] | statistics, in the form of the papers' tables |
 //! | [`cmd::levels`] | the dumps of a state directory |
-//! | [`cmd::metered`] | the report of the two commands that run another one |
+//! | [`cmd::metered`] | shared by `account` and `pathsearch`, which run another program |
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-/// The allocator of musl returns memory to the kernel after each directory, which made walks and
-/// dumps 14 to 40 % slower.
+/// musl's allocator returns memory to the kernel after each directory, which makes walks and dumps
+/// 14 to 40 % slower.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),
     };
-    // The libraries of MPI have threads of their own.
+    // Not for a rank of an MPI job: MPI libraries start threads of their own.
     if team::launched_rank().is_none() {
         gate::process::expect_one_thread();
     }

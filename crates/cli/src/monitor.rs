@@ -22,7 +22,7 @@ use crate::error::Outcome;
 use crate::facts::{Fact, Facts};
 use crate::out::{Out, write_file};
 
-/// Why the outcome was not written. The run itself may have succeeded.
+/// The outcome was not written. The command itself may have succeeded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum NotWritten {
     #[error("cannot write metrics")]
@@ -33,14 +33,14 @@ enum NotWritten {
 
 impl WarningReason for NotWritten {}
 
-/// The collector of metrics runs as a different user.
+/// Readable for everybody, because the metrics collector runs as a different user.
 const EVERYBODY: Permissions = Permissions::Exactly(0o644);
 
-/// The run of a command, until its end.
+/// Monitors the run of a command until its end.
 pub(crate) struct Monitor<'a> {
     args: &'a MonitorArgs,
     command: &'static str,
-    /// What the run is about: the labels of all its metrics.
+    /// The object of the run, such as the sources of a dump: labels of all metrics.
     about: Vec<(&'static str, String)>,
     state: Option<&'a [u8]>,
     began: Time,
@@ -48,7 +48,7 @@ pub(crate) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// Begins, if the command is monitored and the outcome is wanted.
+    /// Starts monitoring, if the command supports it and an option requests it.
     pub(crate) fn begin(command: &'a Command) -> Option<Monitor<'a>> {
         let shown = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
         let (args, command, mut about, state) = match command {
@@ -88,7 +88,7 @@ impl<'a> Monitor<'a> {
         })
     }
 
-    /// Writes the outcome. Where that fails, a warning says so.
+    /// Writes the outcome of the run. A failure to do so becomes a warning.
     pub(crate) fn finish(self, done: Outcome, out: &Out) -> Outcome {
         self.add_outcome(&done, &out.facts);
         if let Some(state) = self.state {
@@ -142,7 +142,7 @@ impl<'a> Monitor<'a> {
         );
     }
 
-    /// The line of a report.
+    /// The JSON line of `--report`.
     fn line(&self, done: &Outcome, facts: &[Fact]) -> Value {
         let mut values = Map::new();
         let (single, several): (Vec<&Fact>, Vec<&Fact>) =
@@ -175,7 +175,8 @@ impl<'a> Monitor<'a> {
         })
     }
 
-    /// OpenMetrics text, which the text format of Prometheus includes as long as there are only gauges.
+    /// The metrics as OpenMetrics text, which is also valid in the text format of Prometheus, as there
+    /// are only gauges.
     fn text(&self, facts: &[Fact]) -> String {
         let (mut text, mut done) = (String::new(), Vec::new());
         for fact in facts {
@@ -209,7 +210,7 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// A value of a label.
+/// Escapes the value of a label.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -217,7 +218,7 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// What a state directory has, whatever has become of the run.
+/// Adds metrics of the state directory, also after a failed run.
 fn add_state(state: &[u8], facts: &Facts) {
     let Ok(history) = History::read(state) else {
         return;

@@ -1,4 +1,4 @@
-//! Output, the same for all commands: data on stdout; status messages, warnings and the profile on
+//! Output, uniform for all commands: data on stdout; status messages, warnings and the profile on
 //! stderr; the exit status.
 
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ impl When {
         }
     }
 
-    /// The value of `--color` in a command line that clap has not parsed to its end, because it
-    /// met `--help` or an error.
+    /// Extracts the value of `--color` from a command line that clap did not parse to its end,
+    /// because of `--help` or an error.
     fn from_command_line(words: impl Iterator<Item = OsString>) -> When {
         let mut words = words.take_while(|word| word != "--");
         let mut when = When::Auto;
@@ -59,16 +59,16 @@ impl When {
     }
 }
 
-/// What is printed during a walk.
+/// The messages that are wanted during a walk.
 #[derive(Clone, Copy)]
 pub(crate) struct Messages {
-    /// The progress line.
+    /// Whether to show the progress line.
     pub(crate) progress: bool,
-    /// A message when a file system does not answer.
+    /// Whether to print a message when a file system does not answer.
     pub(crate) waits: bool,
 }
 
-/// Whether the terminal understands no escape sequences.
+/// Whether the terminal does not support escape sequences (`TERM=dumb`).
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
@@ -81,9 +81,9 @@ pub(crate) struct Out {
     profile: bool,
     style: TableStyle,
     style_err: TableStyle,
-    /// The exit status of a command that was run, which overrides our own.
+    /// The exit status of a command that fathom ran, which overrides fathom's own.
     status: OnceLock<u8>,
-    /// What is found, for monitoring.
+    /// The recorded metrics, for `--report` and `--metrics`.
     pub(crate) facts: Facts,
 }
 
@@ -105,7 +105,7 @@ impl Out {
         }
     }
 
-    /// What is printed during a walk.
+    /// The messages that are wanted during a walk.
     pub(crate) fn messages(&self) -> Messages {
         Messages {
             progress: self.progress,
@@ -117,7 +117,7 @@ impl Out {
         self.style.width.is_some()
     }
 
-    /// Exits with this status: that of a command that was run.
+    /// Sets the exit status to that of a command that fathom ran.
     pub(crate) fn exit_with(&self, status: i32) {
         let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first call wins
     }
@@ -157,7 +157,7 @@ impl Out {
         self.measured(schema, result, None, warnings)
     }
 
-    /// Prints a result and its figures in an envelope.
+    /// Prints a result and its figures as JSON, in an envelope.
     pub(crate) fn measured(
         &self,
         schema: &'static str,
@@ -169,7 +169,7 @@ impl Out {
         self.names(|to| envelope.write(to))
     }
 
-    /// Writes data piece by piece, so that not all of it is in memory.
+    /// Writes data in pieces, so that not all of it is in memory.
     pub(crate) fn pieces(
         &self,
         put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -182,7 +182,7 @@ impl Out {
         })
     }
 
-    /// Writes data with names as they are, except to a terminal, which would obey the control characters in them.
+    /// Writes data with unescaped names; on a terminal, control characters are escaped.
     pub(crate) fn names(
         &self,
         put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -193,7 +193,7 @@ impl Out {
         }
     }
 
-    /// Writes text that a function makes piece by piece.
+    /// Writes text that `make` produces in pieces.
     pub(crate) fn text_pieces(&self, make: impl FnOnce(&mut dyn FnMut(&str))) -> Result<(), Error> {
         self.pieces(|to| {
             let mut written = Ok(());
@@ -206,7 +206,7 @@ impl Out {
         })
     }
 
-    /// Prints the result, in its envelope or by `print_text`, and the warnings.
+    /// Prints a result, as JSON or by `print_text`, and the warnings.
     pub(crate) fn report(
         &self,
         schema: &'static str,
@@ -217,7 +217,7 @@ impl Out {
         self.report_measured(schema, result, None, warnings, print_text)
     }
 
-    /// The same for a result with its figures.
+    /// Prints a result with figures, as JSON or by `print_text`, and the warnings.
     pub(crate) fn report_measured(
         &self,
         schema: &'static str,
@@ -239,7 +239,7 @@ impl Out {
         self.note_table(|style| style.wrapped(&text.to_string()));
     }
 
-    /// With `--verbose`, `: ` and the reason of a choice, to be added to a status message.
+    /// With `--verbose`, a colon and the reason of a choice, for the end of a status message.
     pub(crate) fn reason(&self, reason: &dyn std::fmt::Display) -> String {
         match self.verbose {
             true => format!(": {}", printable(reason.to_string().as_bytes())),
@@ -253,13 +253,13 @@ impl Out {
         }
     }
 
-    /// Prints warnings on stderr, also with `--json`, whose object has them too.
+    /// Prints warnings on stderr; also with `--json`, although the JSON has them, too.
     pub(crate) fn warn(&self, warnings: &[Warning]) {
         const MOST: usize = 20;
         let most = if self.verbose { usize::MAX } else { MOST };
         let mut hints = BTreeSet::new();
         for warning in warnings.iter().take(most) {
-            // A hint that many warnings share is printed once.
+            // Print a hint that several warnings share only once.
             let hint = hint(warning).filter(|hint| hints.insert(hint.to_string()));
             write_message(&warning_text(warning), &hint.unwrap_or_default());
         }
@@ -276,7 +276,7 @@ impl Out {
         write_message(&error.to_string(), error.hint());
     }
 
-    /// Ends the command: prints the profile and the error, gives the exit status.
+    /// Ends the command: prints the profile and the error, and returns the exit status.
     pub(crate) fn end(&self, done: Outcome) -> ExitCode {
         self.note_delays();
         if self.profile {
@@ -293,7 +293,7 @@ impl Out {
         ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
 
-    /// Prints how long system calls were delayed by `--max-rate`.
+    /// Prints the total delay of system calls by `--max-rate`.
     fn note_delays(&self) {
         if let Some(Delays { max_rate }) = delays()
             && max_rate.number > 0
@@ -321,7 +321,7 @@ impl Out {
     }
 }
 
-/// Escapes what controls a terminal in each piece.
+/// A writer that escapes control characters, for a terminal.
 struct Harmless<'a>(&'a mut dyn Write);
 
 impl Write for Harmless<'_> {
@@ -343,8 +343,7 @@ fn table_style(stream: &(impl IsTerminal + AsFd), color: When) -> TableStyle {
     }
 }
 
-/// A warning as a line on stderr: the path, what could not be done, the errno in words, and what
-/// follows from it.
+/// A warning as a line on stderr: the path, the failed action, the error text, and the consequence.
 fn warning_text(warning: &Warning) -> String {
     let path = warning.path.as_deref().map(printable);
     let path = path.map_or(String::new(), |path| format!("'{path}': "));
@@ -359,8 +358,8 @@ fn warning_text(warning: &Warning) -> String {
     text
 }
 
-/// A result in its envelope, with the system calls so far, and with the figures that `fathom compare`
-/// compares if the command has measured any.
+/// A result in its JSON envelope, with the system calls so far, and with figures for `fathom
+/// compare`, if any.
 pub(crate) fn envelope<R>(
     schema: &'static str,
     result: R,
@@ -377,7 +376,7 @@ pub(crate) fn envelope<R>(
     }
 }
 
-/// How long our own system calls were delayed, if that was requested.
+/// The total delay of fathom's system calls by `--max-rate`; `None` without it.
 fn delays() -> Option<Delays> {
     gate::throttle::delays().map(|delays| Delays {
         max_rate: Delay {
@@ -387,7 +386,7 @@ fn delays() -> Option<Delays> {
     })
 }
 
-/// Creates a directory and those above it, as `install -d` does.
+/// Creates a directory and its missing parents, as `install -d` does.
 pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
     let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
     for end in above.chain([dir.len()]) {
@@ -400,13 +399,13 @@ pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes a file atomically: it appears under its name only when it is complete.
+/// Writes a file atomically: it gets its name only after it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     write_file(path, bytes, Permissions::Public)
         .map_err(|e| Error::write("cannot write", path, e, ""))
 }
 
-/// The same, with these permissions.
+/// Writes a file atomically, with the given permissions.
 pub(crate) fn write_file(path: &[u8], bytes: &[u8], permissions: Permissions) -> Result<(), Errno> {
     let mut file = Writer::create(path, permissions)?;
     let written = file.write_all(bytes);
@@ -414,7 +413,7 @@ pub(crate) fn write_file(path: &[u8], bytes: &[u8], permissions: Permissions) ->
     file.publish()
 }
 
-/// Says at once what takes long: nothing else tells why the program waits.
+/// Reports problems of a remote store at once: otherwise nothing tells why the program waits.
 #[cfg(feature = "cloud")]
 pub(crate) fn tell_of_store(notice: remote::Notice<'_>) {
     use remote::Notice::{Failed, NoConditions, Silent};
@@ -434,14 +433,14 @@ pub(crate) fn tell_of_store(notice: remote::Notice<'_>) {
     write_message(&message, "");
 }
 
-/// Says that a server does not answer.
+/// The message that a server does not answer.
 #[cfg(any(feature = "cloud", feature = "restic"))]
 pub(crate) fn silence(host: &str, since: std::time::Duration) -> String {
     let (host, since) = (printable(host.as_bytes()), duration(since.as_secs() as f64));
     format!("'{host}' has not answered for {since}")
 }
 
-/// Prints what went wrong and, on a second line, what to do about it.
+/// Prints a message, and its hint on a second line.
 fn write_message(message: &str, hint: &str) {
     match hint {
         "" => write_stderr(&format!("fathom: {message}\n")),
@@ -449,13 +448,13 @@ fn write_message(message: &str, hint: &str) {
     }
 }
 
-/// Writes to stderr in one write(2), since stderr is unbuffered. A failure has nowhere to be
-/// reported.
+/// Writes to stderr in one write(2), because stderr is unbuffered. Errors are ignored: there is
+/// nowhere to report them.
 pub(crate) fn write_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints clap's help, or its error on one line and a hint.
+/// Prints clap's help, or clap's error on one line and a hint.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp
@@ -497,7 +496,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// What is required and was not given. clap also names alternatives of which one was given.
+/// The missing required arguments, without alternatives of given ones, which clap lists, too.
 fn list_missing(missing: &[String]) -> String {
     let given = |option: &str| std::env::args_os().any(|word| word == option);
     let is_missing = |item: &&String| {
@@ -512,7 +511,7 @@ fn list_missing(missing: &[String]) -> String {
     missing.join(", ")
 }
 
-/// An option that takes its value only after `=`, and was given it as the next word.
+/// An advice for an option that takes its value only after `=`, but got it as the next word.
 fn equals_missing(all: &clap::Command) -> Option<String> {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -532,7 +531,7 @@ fn equals_missing(all: &clap::Command) -> Option<String> {
     })
 }
 
-/// What to write for an option of another program.
+/// The replacement for an option of another program.
 fn foreign(e: &clap::Error, all: &clap::Command) -> Option<String> {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -546,7 +545,7 @@ fn foreign(e: &clap::Error, all: &clap::Command) -> Option<String> {
     }
 }
 
-/// The option, value or command that clap takes to be meant.
+/// The option, value or command that clap suggests for a misspelt one.
 fn suggestion(e: &clap::Error) -> Option<&str> {
     use ContextKind::{SuggestedArg, SuggestedSubcommand, SuggestedValue};
     let kinds = [SuggestedArg, SuggestedValue, SuggestedSubcommand];
@@ -555,7 +554,7 @@ fn suggestion(e: &clap::Error) -> Option<&str> {
         ContextValue::Strings(names) => names.first().map(String::as_str),
         _ => None,
     })?;
-    // `tcsh` is no misspelt `zsh`.
+    // Drop suggestions with a different first letter: `tcsh` is not a misspelt `zsh`.
     let is_meant = match e.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(given)) => given.chars().next() == name.chars().next(),
         _ => true,
@@ -582,14 +581,14 @@ fn print_help(e: &clap::Error) -> ExitCode {
     ExitCode::from(if printed.is_ok() { status } else { 2 })
 }
 
-/// Lines without trailing blanks, and at most one empty line at a time.
+/// Removes trailing blanks, and repeated empty lines.
 fn without_gaps(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
     lines.join("\n") + "\n"
 }
 
-/// clap's message on one line, without its tips and the usage.
+/// clap's error message on one line, without its tips and the usage.
 fn one_line(message: &str) -> String {
     let lines = message.trim_start_matches("error: ").lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty());
@@ -600,12 +599,12 @@ fn one_line(message: &str) -> String {
     lines.take_while(is_message).collect::<Vec<_>>().join(" ")
 }
 
-/// All system calls so far.
+/// Number of fathom's own system calls so far.
 pub(crate) fn own_calls() -> u64 {
     gate::meter::tally().calls()
 }
 
-/// A tally as `gates` in the JSON.
+/// Converts a tally to the member `gates` of the JSON.
 pub(crate) fn gates(tally: &gate::Tally) -> Gates {
     let is_timed = gate::meter::profiling();
     let counts = |counts: &gate::tally::GateCounts| GateCounts {
@@ -623,7 +622,6 @@ pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
     profile::lines(used.map(|(gate, counts)| (gate.name(), counts.calls, seconds(counts.nanos))))
 }
 
-/// Nanoseconds as seconds.
 pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

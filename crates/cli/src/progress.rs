@@ -11,7 +11,7 @@ use show::units::size;
 
 use crate::out::{Messages, write_stderr};
 
-/// A progress line on stderr. It appears after a second, and only on a terminal.
+/// A progress line on stderr. It appears after one second, and only on a terminal.
 pub(crate) struct Progress {
     wanted: bool,
     start: Instant,
@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// The progress of a step, shown at once: `3 of 8, walk with each engine`.
+    /// The progress line of a survey's step, shown at once: `3 of 8, walk with each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
         let mut progress = Progress::new(wanted);
         progress.stage = Some(stage);
@@ -55,7 +55,7 @@ impl Progress {
         bar.tick();
     }
 
-    /// Shows a trial of a method or an engine; `first` describes trial 0.
+    /// Shows a trial of a method or an engine. Trial 0 is a preparatory run, described by `first`.
     pub(crate) fn trial(&mut self, name: &str, (trial, of): (usize, usize), first: &str) {
         self.at(|| match trial {
             0 => format!("{name}, {first}"),
@@ -90,16 +90,16 @@ impl Drop for Progress {
     }
 }
 
-/// Finds out whether work has stopped at a file.
+/// Detects that work is blocked at a file.
 struct Stall {
     done: u64,
     since: Instant,
-    /// The file that was named last.
+    /// The file that the last message named.
     named: Vec<u8>,
 }
 
 impl Stall {
-    /// A disk answers within this time, also when it is busy.
+    /// The time after which work counts as blocked; even a busy disk answers faster.
     const LONG: Duration = Duration::from_secs(3);
 
     fn new() -> Stall {
@@ -110,8 +110,8 @@ impl Stall {
         }
     }
 
-    /// A message if nothing was done for some time, and a thread is blocked at a file that was not
-    /// named before.
+    /// A message if no work was done for some time, and a thread is blocked at a file that the last
+    /// message did not name.
     fn message(&mut self, done: u64) -> Option<String> {
         if done != self.done {
             (self.done, self.since) = (done, Instant::now());
@@ -133,7 +133,7 @@ impl Stall {
     }
 }
 
-/// Does some work, and shows the progress of a walk meanwhile.
+/// Runs `work`, and shows the progress of a walk.
 pub(crate) fn watch_walk<T>(
     wanted: Messages,
     diagnostics: &walk::Diagnostics,
@@ -143,14 +143,14 @@ pub(crate) fn watch_walk<T>(
     watch_all(wanted, message, || diagnostics.progress().0, work)
 }
 
-/// Does some work, and shows the progress of a dump meanwhile.
+/// Runs `work`, and shows the progress of a dump.
 pub(crate) fn watch_dump<T>(
     wanted: Messages,
     diagnostics: &walk::Diagnostics,
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
 ) -> T {
-    // Seconds from the start until the first file was read.
+    // The seconds from the start until the first file was read.
     let began = std::cell::Cell::new(None);
     let message = move |seconds: f64| {
         let Some(((entries, all_entries), (bytes, all_bytes))) = progress.done() else {
@@ -184,7 +184,7 @@ fn walk_message(diagnostics: &walk::Diagnostics, seconds: f64) -> String {
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }
 
-/// A remaining time, coarsely.
+/// A remaining time, rounded coarsely.
 fn remaining(seconds: f64) -> String {
     match seconds as u64 {
         s @ 0..100 => format!("{s} s"),
@@ -193,8 +193,8 @@ fn remaining(seconds: f64) -> String {
     }
 }
 
-/// Does some work, and shows `message(seconds since the start)` meanwhile, from a thread of its own
-/// so that the work never waits for the terminal.
+/// Runs `work`, and shows `message(seconds since the start)`, from a separate thread, so that the
+/// work never waits for the terminal.
 pub(crate) fn watch<T>(
     wanted: bool,
     message: impl Fn(f64) -> String + Send,
@@ -207,7 +207,7 @@ pub(crate) fn watch<T>(
     watch_all(wanted, message, || 0, work)
 }
 
-/// The same; it also names a file at which the work stops, where `done` no longer grows.
+/// Runs `work` with a progress line, and reports a file that blocks it when `done` stops growing.
 fn watch_all<T>(
     wanted: Messages,
     message: impl Fn(f64) -> String + Send,
@@ -220,7 +220,7 @@ fn watch_all<T>(
     }
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
-        // Without another thread the work goes on without a progress line.
+        // If no thread can be started, work without a progress line.
         let _ = spawn_scoped(scope, Builder::new(), move || {
             let (mut progress, mut stall) = (Progress::new(wanted.progress), Stall::new());
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {

@@ -1,4 +1,4 @@
-//! Warnings of other ranks of an MPI job, which arrive in words.
+//! Warnings of other ranks of an MPI job, which are sent as text.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
 use serde::{Deserialize, Serialize};
 
-/// A warning, as one rank sends it to another.
+/// A warning in the form in which a rank sends it to rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RankWarning {
     path: Option<Vec<u8>>,
-    /// Its place in [`Gate::ALL`].
+    /// The index of the system call in [`Gate::ALL`].
     gate: Option<usize>,
     errno: Option<i32>,
     reason: Reason,
 }
 
-/// The reason of a warning of another rank.
+/// The reason of a warning from a different rank, as text.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Reason {
@@ -47,7 +47,7 @@ impl WarningReason for Reason {
 }
 
 impl RankWarning {
-    /// A warning and what to do about it.
+    /// Converts a warning, and its hint.
     pub(crate) fn new(warning: &Warning, hint: Option<Cow<'_, str>>) -> RankWarning {
         let reason = &warning.reason;
         let place = |gate| Gate::ALL.iter().position(|it| *it == gate);
@@ -68,7 +68,8 @@ impl RankWarning {
 }
 
 impl RankWarning {
-    /// The warning, as it is reported. `place` is the rank and its host: the cause may be there.
+    /// The warning as rank 0 reports it. `place` is the rank and its host, because the cause may be
+    /// there.
     pub(crate) fn at_place(mut self, place: &str) -> Warning {
         self.reason.text = format!("{} ({place})", self.reason.text);
         Warning {

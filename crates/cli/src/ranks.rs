@@ -1,4 +1,4 @@
-//! The ranks of an MPI job that a command works with.
+//! The ranks of an MPI job that run a command together.
 
 mod processors;
 pub(crate) mod resume;
@@ -29,13 +29,13 @@ use crate::hint::{OLD_PARTS, hint};
 use crate::out::{Out, create_directories};
 use crate::rank_warning::RankWarning;
 
-/// Whether a launcher started this process as a rank of an MPI job, which [`join`] joins.
+/// Whether a launcher started this process as a rank of an MPI job, which [`join`] can join.
 pub(crate) fn is_job() -> bool {
     cfg!(feature = "mpi") && launched_rank().is_some()
 }
 
-/// The ranks of the MPI job, if a launcher started this process as one of them; it joins the others, and MPI starts
-/// threads. `alone` says what it means for each process if fathom was built without MPI.
+/// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts threads. Without MPI
+/// support, `alone` says what each process does.
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
@@ -49,7 +49,7 @@ pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     }
 }
 
-/// This process. `alone` says what it means for each process that a launcher started.
+/// This process alone. `alone` says what each process of a launcher does without MPI support.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     if launched_rank() == Some(0) {
@@ -60,7 +60,7 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     Ok(Box::new(Alone))
 }
 
-/// Notes, once, that each process that a launcher has started does all of the work.
+/// Notes once that each process of a launcher does all of the work.
 pub(crate) fn note_no_sharing(out: &Out) {
     if launched_rank() == Some(0) {
         out.note(
@@ -69,21 +69,19 @@ pub(crate) fn note_no_sharing(out: &Out) {
     }
 }
 
-/// What cannot be done if a directory cannot have the parts of a catalog.
+/// The beginning of the message if a directory cannot hold the parts of a catalog.
 pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
 
-/// The name of this host.
 pub(crate) fn host() -> String {
     String::from_utf8_lossy(&uname().host).into_owned()
 }
 
-/// A rank in messages.
 fn place_of(rank: usize, host: &str) -> String {
     format!("rank {rank} on {}", printable(host.as_bytes()))
 }
 
-/// Continues only if no rank has failed. Otherwise the first error of any rank, with its host, becomes
-/// the error of all.
+/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with its
+/// host, becomes the error on all ranks.
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
     let mine = mine.map_err(Into::into);
     if team.is_alone() {
@@ -101,36 +99,37 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Re
     }
 }
 
-/// The outcome of a command on this rank: rank 0 reports the errors of all.
+/// The outcome of a command on this rank: rank 0 reports errors for all ranks.
 pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
     match team.rank() {
         0 => done,
         _ => {
-            take_delays(); // rank 0 has added them to its own
+            take_delays(); // rank 0 has added the delays to its own
             Ok(0)
         }
     }
 }
 
-/// The value of rank 0.
+/// Collective: the value of rank 0.
 pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> T {
     share(team, mine).swap_remove(0)
 }
 
-/// What must be the same on all ranks. The version is the first field in every version.
+/// The command of a rank, for comparison with the other ranks. The first field is the version in
+/// any version of fathom.
 #[derive(Serialize, Deserialize)]
 struct RankCommand {
     version: String,
     host: String,
     dirs: Vec<Vec<u8>>,
-    /// All options, as they are parsed.
+    /// All options after parsing, as text.
     options: String,
     /// The words of the command line, for messages.
     words: Vec<Vec<u8>>,
 }
 
 impl RankCommand {
-    /// The options, each with the word behind it.
+    /// The option words of the command line, each with the word after it.
     fn option_words(&self) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
         for word in &self.words {
@@ -147,7 +146,7 @@ impl RankCommand {
         options
     }
 
-    /// The options that another command does not have.
+    /// The options of this rank that are missing on the other rank.
     fn own_words(&self, other: &RankCommand) -> String {
         let others = other.option_words();
         let mut own = self.option_words();
@@ -156,8 +155,8 @@ impl RankCommand {
     }
 }
 
-/// Checks that all ranks run the same command: with the same directories, and the same options otherwise.
-/// `doing` says what a rank does with a directory. Divides the processors of each machine among its ranks.
+/// Checks that all ranks run the same command with the same directories and options. `doing` is the verb
+/// for messages about a directory. Also divides the processors of each machine among its ranks.
 pub(crate) fn start_together(
     doing: &str,
     dirs: &[OsString],
@@ -232,7 +231,7 @@ fn check_same(
     Ok(())
 }
 
-/// The part of a run that a rank writes. Without a name, rank 0 makes one up.
+/// This rank's part of a run. If the run has no name, rank 0 generates one.
 pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let named = format!("{}-{}", Moment::now().time().sec, std::process::id());
@@ -244,7 +243,7 @@ pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     }
 }
 
-/// Creates a directory for the parts of a run. `old` finds those of another run, which it must not have.
+/// Creates a directory for the parts of a run. `old` finds parts of a different run, which is an error.
 pub(crate) fn create_output(
     dir: &[u8],
     doing: &str,
@@ -258,18 +257,18 @@ pub(crate) fn create_output(
             _ => Ok(()),
         }
     };
-    // One rank first, so that the others do not find its new directory while they look for old parts.
+    // Only rank 0 looks for old parts, before any rank creates new ones.
     let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
     agree(team, prepared)
 }
 
-/// A directory that cannot be used, because it has a part of another run.
+/// The error for a directory that has a part of a different run.
 pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
     let old = format!("it has {} of another run", printable(part));
     Error::write(doing, dir, old, OLD_PARTS)
 }
 
-/// Creates a directory for the parts of a run on all ranks, for which it must be the same one.
+/// Creates a directory for the parts of a run, and checks that it is the same on all ranks.
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
     agree(team, create_dir(dir, doing))?;
     if is_remote(dir) {
@@ -290,8 +289,8 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
     agree(team, is_same)
 }
 
-/// Checks that the directory of the parts is not in a tree that is read in several attempts: the parts of
-/// one attempt would be entries in the next.
+/// Checks that the directory of the parts is outside of the trees that `--resume` reads again: the parts
+/// of one attempt would be entries in the next.
 pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Result<(), Error> {
     match trees
         .iter()
@@ -334,7 +333,7 @@ fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     false
 }
 
-/// Creates a directory for the parts of a run, on a rank. In a store there are none.
+/// Creates a directory for the parts of a run on this rank. Remote stores have no directories.
 pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
     if is_remote(dir) {
         return Ok(());
@@ -345,35 +344,35 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
     })
 }
 
-/// What a rank tells rank 0 at the end.
+/// The final message of each rank to rank 0.
 #[derive(Serialize, Deserialize)]
 struct Told<T> {
     found: RankEntries,
     value: T,
-    /// Those of [`Tally::publish`].
+    /// The tally of system calls, as [`Tally::publish`] writes it.
     calls: Vec<u64>,
-    /// The number and the sum of the delays.
+    /// The number and the sum of the delays by `--max-rate`.
     delays: (u64, u64),
     warnings: Vec<RankWarning>,
 }
 
-/// What all ranks have told.
+/// The final messages of all ranks.
 pub(crate) struct AllTold<T> {
     pub(crate) values: Vec<T>,
-    /// Of an MPI job.
+    /// The entries of each rank; `None` without an MPI job.
     pub(crate) ranks: Option<Vec<RankEntries>>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Tells rank 0 a value, the number of entries and the warnings of each rank. Rank 0 also adds up the system calls of
-/// all, and their delays. `None` on all other ranks.
+/// Sends a value, the number of entries and the warnings of each rank to rank 0, which also adds up system calls and
+/// delays. `None` on all other ranks.
 pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     team: &dyn Team,
     value: T,
     entries: u64,
     mut warnings: Vec<Warning>,
 ) -> Option<AllTold<T>> {
-    /// Warnings of all ranks together.
+    /// Maximum number of warnings of all ranks.
     const MOST: usize = 10_000;
     if team.is_alone() {
         return Some(AllTold {
@@ -382,7 +381,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
             warnings,
         });
     }
-    let is_first = team.rank() == 0; // which keeps its own
+    let is_first = team.rank() == 0; // rank 0 keeps all of its own warnings
     let most = if is_first {
         0
     } else {
@@ -440,7 +439,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
 mod tests {
     use super::*;
 
-    /// Rank 0 of two; the other one sends these bytes.
+    /// Rank 0 of a team of two; `self.0` is the message from rank 1.
     struct Other(Vec<u8>);
 
     impl Team for Other {
@@ -482,7 +481,7 @@ mod tests {
             says(command("9.9.9", b"/srv", "options")),
             Some(other.clone())
         );
-        // Another version may send anything behind its number.
+        // A different version can send any bytes after its version number.
         assert_eq!(check(encode(&("9.9.9", 7))), Some(other));
         let other = "rank 1 runs another fathom than rank 0";
         assert_eq!(check(encode(&(ours, 7))).as_deref(), Some(other));
@@ -494,7 +493,7 @@ mod tests {
         let other = says(command(ours, b"/srv", "others")).unwrap();
         let words = "rank 1 on node7 has other options than rank 0: '-j 2' instead of ";
         assert!(other.starts_with(words), "{other}");
-        // Also if both have the same words.
+        // The options can differ although the words do not.
         let words = |words: &str| RankCommand {
             words: words.split(' ').map(|word| word.into()).collect(),
             ..command(ours, b"/srv", "")

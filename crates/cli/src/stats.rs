@@ -1,11 +1,11 @@
-//! The papers' tables of statistics.
+//! Tables of statistics, in the form of the papers of 1988.
 
 use base::runs::{Stats, Times, median};
 use show::json_object;
 use show::table::{Align, Table, Tone};
 use show::units::duration;
 
-/// Statistics in the JSON.
+/// Statistics, for the JSON.
 pub(crate) struct JsonStats(pub(crate) Stats);
 
 json_object!(JsonStats, |it| {
@@ -21,15 +21,15 @@ pub(crate) fn median_cell(runs: &[Times], field: fn(&Times) -> f64) -> String {
     median(runs, field).map_or("-".to_owned(), duration)
 }
 
-/// A row of the papers' Tables 2 to 4.
+/// A row in the form of the papers' Tables 2 to 4.
 pub(crate) struct StatsRow {
     pub(crate) name: String,
     pub(crate) stats: Option<Stats>,
     pub(crate) averages: Vec<String>,
 }
 
-/// The papers' Tables 2 to 4: the statistics of the ratios of each row, in this form, then columns of
-/// averages.
+/// A table in the form of the papers' Tables 2 to 4: statistics of the ratios in each row, formatted
+/// by `form`, and columns of averages.
 pub(crate) fn table(averages: &[String], rows: &[StatsRow], form: fn(f64) -> String) -> Table {
     let mut heads = vec![("Time", Align::Left)];
     heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));

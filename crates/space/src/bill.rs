@@ -1,25 +1,26 @@
-//! The bill of a file system: items that share no byte, and their sums.
+//! The result of `fathom space`: items of a file system, none of which share a byte, and their
+//! sums.
 
 use base::Warning;
 use ondisk::Time;
 use walk::EngineKind;
 
-/// What an item of a bill is.
+/// The kind of an item.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
-    /// Files: those in a directory in the root of the file system, or those in the root itself.
+pub enum ItemKind {
+    /// Files in one directory of the file system's root, or in the root itself.
     Files,
-    /// Files that a mount covers.
+    /// Files beneath a mount, which covers them.
     Hidden,
-    /// A file without a name that a process, a loop device or the kernel holds open.
+    /// A file without a name, held open by a process, a loop device or the kernel.
     Deleted,
-    /// A subvolume of btrfs.
+    /// The extents that only one btrfs subvolume refers to.
     Subvolume,
-    /// A subvolume of btrfs that is a snapshot of another: what deleting it would free.
+    /// The extents that only one btrfs snapshot refers to: deleting the snapshot frees them.
     Snapshot,
-    /// Extents that several items share. Negative if the files in other items count them more than once.
+    /// Extents that several items share. Negative if the items contain them more than once.
     Shared,
-    /// Tables of the file system.
+    /// Metadata of the file system.
     Metadata,
     /// The journal.
     Journal,
@@ -27,24 +28,24 @@ pub enum Kind {
     Reserved,
 }
 
-impl Kind {
-    /// The name in JSON.
+impl ItemKind {
+    /// The name of the kind in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Files => "files",
-            Kind::Hidden => "hidden",
-            Kind::Deleted => "deleted",
-            Kind::Subvolume => "subvolume",
-            Kind::Snapshot => "snapshot",
-            Kind::Shared => "shared",
-            Kind::Metadata => "metadata",
-            Kind::Journal => "journal",
-            Kind::Reserved => "reserved",
+            ItemKind::Files => "files",
+            ItemKind::Hidden => "hidden",
+            ItemKind::Deleted => "deleted",
+            ItemKind::Subvolume => "subvolume",
+            ItemKind::Snapshot => "snapshot",
+            ItemKind::Shared => "shared",
+            ItemKind::Metadata => "metadata",
+            ItemKind::Journal => "journal",
+            ItemKind::Reserved => "reserved",
         }
     }
 }
 
-/// Which metadata or reserve an item is.
+/// The part of metadata, of a reserve or of shared extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// ext4: superblocks, group descriptors, bitmaps and inode tables.
@@ -53,28 +54,28 @@ pub enum Part {
     Headers,
     /// XFS: inodes.
     Inodes,
-    /// Trees: of XFS those of inodes, owners and reference counts; of btrfs all.
+    /// B-trees: XFS those of inodes, owners and reference counts; btrfs all but the chunk tree.
     Trees,
-    /// btrfs: the tree of chunks.
+    /// btrfs: system block groups (the chunk tree).
     System,
-    /// Blocks that are being copied.
+    /// XFS: copy-on-write blocks that are not yet in a file.
     CopyOnWrite,
-    /// For root.
+    /// Blocks reserved for root.
     Root,
-    /// For the file system itself.
+    /// Blocks reserved for the file system itself.
     FileSystem,
-    /// btrfs: what data cannot use, because metadata needs copies.
+    /// btrfs: free space that data cannot use, because metadata has more copies.
     ForMetadata,
-    /// At least: how much exactly is unknown.
+    /// A lower bound: the exact number of shared bytes is unknown.
     AtLeast,
-    /// Of one subvolume.
+    /// Extents shared within one subvolume.
     Within,
-    /// Of several subvolumes or snapshots.
+    /// Extents shared between subvolumes or snapshots.
     Between,
 }
 
 impl Part {
-    /// The name in JSON.
+    /// The name of the part in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Part::Tables => "tables",
@@ -96,90 +97,90 @@ impl Part {
 /// A process, or a loop device, that holds a deleted file open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The process; one of them if there are several. `None` for a loop device.
+    /// The id of the process, or of one of several. `None` for a loop device.
     pub pid: Option<u32>,
-    /// Its name: `comm`, or the path of the loop device.
+    /// The name of the process (`comm`), or the path of the loop device.
     pub program: Vec<u8>,
-    /// How many processes hold the file.
+    /// Number of processes that hold the file open.
     pub processes: usize,
-    /// The systemd unit that it belongs to.
+    /// The systemd unit of the process.
     pub unit: Option<Unit>,
 }
 
-/// A service of systemd.
+/// A systemd service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unit {
-    /// Its name: `nginx.service`.
+    /// The name of the unit: `nginx.service`.
     pub name: Vec<u8>,
-    /// Whether it belongs to the manager of a user.
+    /// Whether the service belongs to a user's systemd manager.
     pub is_of_user: bool,
 }
 
-/// How space can be freed, or a hidden file reached.
+/// A way to free space, or to reach a hidden file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Remedy {
     /// Restart a service.
     Restart(Unit),
     /// Detach a loop device.
     Detach {
-        /// Its path.
+        /// The path of the loop device.
         device: Vec<u8>,
     },
-    /// Lower the reserve of ext4 to 1 %.
+    /// Lower the reserve of ext4 for root to 1 %.
     LowerReserve {
-        /// Its device.
+        /// The block device of the file system.
         device: Vec<u8>,
     },
     /// Delete a snapshot.
     DeleteSnapshot {
-        /// Its path, if a path leads to it.
+        /// The path of the snapshot, if a mount shows it.
         path: Option<Vec<u8>>,
-        /// The number of its tree.
+        /// The id of the snapshot's tree.
         id: u64,
-        /// Where its file system is mounted.
+        /// A mount point of the file system.
         mount_point: Vec<u8>,
     },
-    /// Mount the file system once more to see what is beneath a mount.
+    /// Mount the file system a second time to see the files beneath a mount.
     LookBeneath {
-        /// The mount that is covered.
+        /// The mount point of the file system whose files are covered.
         mount_point: Vec<u8>,
-        /// The covered path, relative to it.
+        /// The covered path, relative to `mount_point`.
         rel: Vec<u8>,
     },
-    /// A command of the program that fills a directory.
+    /// A command that empties a cache, such as `apt-get clean`.
     Clean(&'static str),
 }
 
-/// Some bytes of a file system.
+/// A part of the space of a file system; items do not overlap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// What it is.
-    pub kind: Kind,
-    /// Which of its kind; `None` where the kind says all.
+    /// The kind of bytes.
+    pub kind: ItemKind,
+    /// The part within the kind; `None` if the kind suffices.
     pub part: Option<Part>,
-    /// Bytes on the device; negative only for [`Kind::Shared`].
+    /// The size on the device, in bytes; negative only for [`ItemKind::Shared`].
     pub bytes: i64,
-    /// Whether it counts in what df(1) reports as used.
+    /// Whether df(1) counts the item as used.
     pub is_in_used: bool,
-    /// Where it is.
+    /// The path of the directory, file or snapshot.
     pub path: Option<Vec<u8>>,
     /// The inode number of a deleted file.
     pub ino: Option<u64>,
     /// The user who owns the directory or the file.
     pub owner: Option<u32>,
-    /// Who holds a deleted file open.
+    /// The process or loop device that holds a deleted file open.
     pub holder: Option<Holder>,
-    /// Since when: when a snapshot was created, or a deleted file lost its last name.
+    /// When a snapshot was created, or a deleted file lost its last name.
     pub since: Option<Time>,
-    /// How to free it.
+    /// A way to free the bytes.
     pub remedy: Option<Remedy>,
-    /// What the remedy frees, in bytes, if that is not all of it.
+    /// The bytes that the remedy frees, if less than all.
     pub freeable: Option<u64>,
 }
 
 impl Item {
-    /// An item that counts in what is used.
-    pub fn new(kind: Kind, bytes: i64) -> Item {
+    /// Creates an item that df(1) counts as used.
+    pub fn new(kind: ItemKind, bytes: i64) -> Item {
         Item {
             kind,
             part: None,
@@ -195,7 +196,7 @@ impl Item {
         }
     }
 
-    /// The same, as a part of its kind.
+    /// Sets the part within the kind.
     #[must_use]
     pub fn part(self, part: Part) -> Item {
         Item {
@@ -205,7 +206,7 @@ impl Item {
     }
 }
 
-/// The files of an owner.
+/// The sums of the files of one owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct OwnerSums {
@@ -214,52 +215,52 @@ pub struct OwnerSums {
     pub bytes: u64,
 }
 
-/// The files whose contents changed at about the same time.
+/// The sums of files of similar age, by modification time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AgeSums {
-    /// The number of the age in [`walk::group::AGES`].
+    /// The index in [`walk::group::AGES`].
     pub age: usize,
-    /// How many.
+    /// Number of files.
     pub files: u64,
-    /// Their allocated space.
+    /// The allocated space of the files.
     pub bytes: u64,
 }
 
-/// A directory whose contents a command frees. It is a part of other items.
+/// A directory whose contents a command can free. Its bytes are also in other items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheSums {
-    /// Its path.
+    /// The path of the directory.
     pub path: Vec<u8>,
-    /// Allocated space.
+    /// The allocated space of the files in it, in bytes.
     pub bytes: u64,
-    /// What the remedy frees at most, in bytes.
+    /// An upper bound of the bytes that the remedy frees.
     pub freeable: u64,
-    /// The last change of the oldest file.
+    /// The modification time of the oldest file.
     pub since: Option<Time>,
-    /// How to free it.
+    /// The command that frees the space.
     pub remedy: Remedy,
 }
 
-/// Where the bytes of a file system are.
+/// The space of a file system, by item.
 #[derive(Clone, Debug)]
 pub struct Bill {
-    /// The path of the file system's root, as far as it is mounted.
+    /// The mount point of the file system's root, or of the largest visible part.
     pub mount_point: Vec<u8>,
     /// The type of the file system.
     pub fstype: Vec<u8>,
-    /// Its device.
+    /// The device of the file system.
     pub source: Option<Vec<u8>>,
-    /// As df(1) reports it, in bytes; 0 if the file system does not.
+    /// The size reported by df(1), in bytes; 0 if the file system reports none.
     pub size: u64,
-    /// As df(1) reports it, in bytes.
+    /// The used bytes reported by df(1).
     pub used: u64,
-    /// As df(1) reports it, in bytes.
+    /// The available bytes reported by df(1).
     pub available: u64,
-    /// How the files were read.
+    /// The engine that read the files.
     pub engine: EngineKind,
     /// The number of files and directories.
     pub files: u64,
-    /// What is known, largest first.
+    /// The items, largest first.
     pub items: Vec<Item>,
     /// The files by owner, largest first: another division of the same bytes.
     pub owners: Vec<OwnerSums>,
@@ -267,20 +268,20 @@ pub struct Bill {
     pub ages: Vec<AgeSums>,
     /// Caches, largest first: parts of the items.
     pub caches: Vec<CacheSums>,
-    /// What is missing.
+    /// Warnings about data that is missing.
     pub warnings: Vec<Warning>,
 }
 
 impl Bill {
-    /// What is used, but in no item, in bytes. Negative if the items have more than is used: files changed meanwhile, or
-    /// share blocks.
+    /// The used bytes that no item accounts for. Negative if the items exceed the used bytes, because files changed
+    /// during the reading or share blocks.
     pub fn unaccounted(&self) -> i64 {
         let items = self.items.iter().filter(|item| item.is_in_used);
         signed(i128::from(self.used) - exact_sum(items))
     }
 }
 
-/// The bytes of items.
+/// The sum of the sizes of items, in bytes.
 pub fn sum<'a>(items: impl IntoIterator<Item = &'a Item>) -> i64 {
     signed(exact_sum(items))
 }

@@ -1,9 +1,9 @@
-//! btrfs: what its trees hold, and its block groups.
+//! The extents of btrfs subvolumes, and block groups.
 //!
 //! df(1) counts all copies of data and metadata as used, divided by the number of copies of data, and the global reserve. Files
 //! share extents with other files, subvolumes and snapshots, so `st_blocks` does not add up. Instead all extents of all
-//! subvolumes are read by BTRFS_IOC_TREE_SEARCH_V2 (root only), each is counted once, and an extent of several places is an
-//! item of its own: no place alone frees it.
+//! subvolumes are read by BTRFS_IOC_TREE_SEARCH_V2 (root only), and each is counted once. Extents of several subvolumes or
+//! directories are an item of their own, because deleting one of these does not free them.
 
 mod extents;
 mod subvolumes;
@@ -21,16 +21,17 @@ use ondisk::btrfs::{BlockGroups, Subvolume};
 use walk::entry::joined;
 
 use self::extents::{Extents, Holder};
-use self::subvolumes::{Known, subvolumes};
-use self::tree::{Claims, Place, SubvolumeTree};
-use crate::bill::{Item, Kind, Part, Remedy, sum};
+use self::subvolumes::{KnownSubvolume, subvolumes};
+use self::tree::{Claims, ExtentPlace, SubvolumeTree};
+use crate::bill::{Item, ItemKind, Part, Remedy, sum};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
-use crate::source::{Source, copy_of, covered, signed};
+use crate::source::{TableSource, copy_of, covered, signed};
 
-/// Reads all subvolumes. `None` if that is not permitted: then the files are walked.
-pub(crate) fn read(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Option<Files> {
+/// Reads the extents of all subvolumes. `None` without the permission to do so: then the files are
+/// walked.
+pub(crate) fn read(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Option<Files> {
     match read_trees(source, warnings) {
         Ok(files) => Some(files),
         Err(errno) => {
@@ -41,7 +42,7 @@ pub(crate) fn read(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Option<F
     }
 }
 
-fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files, Errno> {
+fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<Files, Errno> {
     let fd = &source.top.fd;
     let own = Subvolume::parse(&get_subvol_info(fd)?)
         .ok_or(Errno::EIO)?
@@ -54,7 +55,7 @@ fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files,
     let root = paths.of_tree(own);
     let (mut files, places) = tree.count(&mut extents);
     for tree in all.keys().filter(|tree| **tree != own) {
-        // A subvolume that is being deleted has no tree any more.
+        // A subvolume whose deletion is in progress may have no tree any more.
         let holder = Holder::Subvolume(*tree);
         match tree::read_extents(fd, *tree, |extent| extents.add(extent, holder)) {
             Ok(()) | Err(Errno::ENOENT) => {}
@@ -66,15 +67,15 @@ fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files,
     for (nth, place) in places.iter().enumerate() {
         let bytes = sums.get(&Holder::Place(nth)).copied().unwrap_or(0);
         let (kind, rel) = match &place.place {
-            Place::Root => (Kind::Files, &b""[..]),
-            Place::Top(name) => (Kind::Files, &name[..]),
-            Place::Covered(rel) => (Kind::Hidden, &rel[..]),
+            ExtentPlace::Root => (ItemKind::Files, &b""[..]),
+            ExtentPlace::Top(name) => (ItemKind::Files, &name[..]),
+            ExtentPlace::Covered(rel) => (ItemKind::Hidden, &rel[..]),
         };
         let path = match kind {
-            Kind::Hidden => joined(source.mount_point, rel),
+            ItemKind::Hidden => joined(source.mount_point, rel),
             _ => paths.of_name(&root, rel),
         };
-        let remedy = (kind == Kind::Hidden).then(|| Remedy::LookBeneath {
+        let remedy = (kind == ItemKind::Hidden).then(|| Remedy::LookBeneath {
             mount_point: source.mount_point.to_vec(),
             rel: rel.to_vec(),
         });
@@ -96,13 +97,13 @@ fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files,
         (Holder::Between, Part::Between),
     ] {
         let bytes = sums.get(&holder).copied().unwrap_or(0);
-        files.items.push(item(Kind::Shared, bytes).part(part));
+        files.items.push(item(ItemKind::Shared, bytes).part(part));
     }
     Ok(files)
 }
 
-/// The inodes of the subvolume whose contents are not counted with the files around them.
-fn claims(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Claims {
+/// The inodes whose contents count separately from the files around them: mount points and caches.
+fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Claims {
     let mut claims = Claims::default();
     let covered = covered(source.mount, source.mount_point, source.table);
     let copy = copy_of(source.top);
@@ -133,15 +134,15 @@ fn claims(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Claims {
     claims
 }
 
-/// Finds paths that lead to the files of subvolumes.
+/// Maps paths in the file system to paths under its mounts.
 struct Paths<'a> {
-    subvolumes: &'a HashMap<u64, Known>,
-    /// The mounts of the file system: what they show, and where.
+    subvolumes: &'a HashMap<u64, KnownSubvolume>,
+    /// The mounts of the file system: the directory that each shows, and its mount point.
     mounts: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Paths<'a> {
-    fn new(source: &Source<'a>, subvolumes: &'a HashMap<u64, Known>) -> Paths<'a> {
+    fn new(source: &TableSource<'a>, subvolumes: &'a HashMap<u64, KnownSubvolume>) -> Paths<'a> {
         let own = std::iter::once(source.mount);
         let rows = own.chain(
             source
@@ -156,7 +157,7 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The path of a subvolume in the file system.
+    /// The path of a subvolume, from the top of the file system.
     fn of_tree(&self, tree: u64) -> Vec<u8> {
         let path = self
             .subvolumes
@@ -165,7 +166,7 @@ impl<'a> Paths<'a> {
         path.unwrap_or_else(|| b"/".to_vec())
     }
 
-    /// The path of a file by that of its subvolume in the file system: absolute if a mount shows it.
+    /// The path of a file `rel` in the subvolume `root`; absolute if a mount shows it.
     fn of_name(&self, root: &[u8], rel: &[u8]) -> Vec<u8> {
         let inside = joined(root, rel);
         self.visible(&inside)
@@ -177,12 +178,18 @@ impl<'a> Paths<'a> {
             let rest = below(fsroot, inside)?;
             Some((fsroot.len(), joined(target, rest)))
         });
-        // The first of those that show least: DIR's own mount.
+        // Prefer the mount of the smallest part; among equals the first, which is that of DIR.
         let shown = shown.reduce(|a, b| if b.0 > a.0 { b } else { a })?;
         Some(shown.1)
     }
 
-    fn subvolume(&self, tree: u64, known: &Known, bytes: u64, source: &Source<'_>) -> Item {
+    fn subvolume(
+        &self,
+        tree: u64,
+        known: &KnownSubvolume,
+        bytes: u64,
+        source: &TableSource<'_>,
+    ) -> Item {
         let visible = known.path.as_deref().and_then(|path| self.visible(path));
         let inside = known
             .path
@@ -190,8 +197,8 @@ impl<'a> Paths<'a> {
             .map(|path| path.strip_prefix(b"/").unwrap_or(path));
         let path = visible.clone().or_else(|| inside.map(<[u8]>::to_vec));
         let kind = match known.root.is_snapshot {
-            true => Kind::Snapshot,
-            false => Kind::Subvolume,
+            true => ItemKind::Snapshot,
+            false => ItemKind::Subvolume,
         };
         let remedy = known.root.is_snapshot.then(|| Remedy::DeleteSnapshot {
             path: visible,
@@ -207,9 +214,9 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Adds the metadata and the reserve, by the kinds of block groups.
+/// Adds metadata and reserves, from the space of block groups by type.
 pub(crate) fn add(
-    source: &Source<'_>,
+    source: &TableSource<'_>,
     statfs: &Statfs,
     items: &mut Vec<Item>,
     warnings: &mut Vec<Warning>,
@@ -234,25 +241,27 @@ pub(crate) fn add(
     for group in &groups {
         let bytes = group.used.saturating_mul(group.copies()) / copies_of_data;
         let (kind, part, bytes) = match group {
-            group if group.is_global_reserve() => (Kind::Reserved, Part::FileSystem, group.total),
+            group if group.is_global_reserve() => {
+                (ItemKind::Reserved, Part::FileSystem, group.total)
+            }
             group if group.is_mixed() => {
-                // Files and metadata are in the same block groups.
+                // In mixed block groups, the space that is not in files is metadata.
                 let files = sum(items.iter());
                 (
-                    Kind::Metadata,
+                    ItemKind::Metadata,
                     Part::Trees,
                     bytes.saturating_sub(files.max(0).cast_unsigned()),
                 )
             }
             group if group.is_data() => continue,
-            group if group.is_system() => (Kind::Metadata, Part::System, bytes),
-            _ => (Kind::Metadata, Part::Trees, bytes),
+            group if group.is_system() => (ItemKind::Metadata, Part::System, bytes),
+            _ => (ItemKind::Metadata, Part::Trees, bytes),
         };
         items.push(Item::new(kind, signed(bytes)).part(part));
     }
     let kept = signed(statfs.free.saturating_sub(statfs.available));
     items.push(Item {
         is_in_used: false,
-        ..Item::new(Kind::Reserved, kept).part(Part::ForMetadata)
+        ..Item::new(ItemKind::Reserved, kept).part(Part::ForMetadata)
     });
 }

@@ -1,20 +1,20 @@
-//! Directories that programs fill, and that a command empties.
+//! Directories that programs fill with caches and logs, and the commands that empty them.
 
 use crate::bill::Remedy;
 
-/// A directory that can be emptied.
+/// A directory that a command can empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
-    /// Its absolute path.
+    /// The absolute path of the directory.
     pub path: &'static str,
     /// The command that frees most of it.
     pub command: &'static str,
-    /// Bytes that the command leaves.
+    /// The bytes that remain after the command.
     pub left: u64,
 }
 
-/// The caches, logs and core dumps of common distributions. No command removes what cannot be fetched or made again, except for
-/// old logs and core dumps.
+/// The caches, logs and core dumps of common distributions. Except for old logs and core dumps, the commands remove only what
+/// can be fetched or made again.
 pub const CACHES: [Cache; 13] = [
     cache("/var/cache/apt", "apt-get clean"),
     cache("/var/cache/dnf", "dnf clean all"),
@@ -50,7 +50,7 @@ const fn journal(path: &'static str) -> Cache {
 }
 
 impl Cache {
-    /// How to empty it.
+    /// The remedy that empties the cache.
     pub fn remedy(&self) -> Remedy {
         Remedy::Clean(self.command)
     }

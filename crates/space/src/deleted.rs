@@ -1,9 +1,9 @@
-//! Files that are deleted, but that processes hold open or have mapped, as `lsof +L1` finds them.
+//! Deleted files that processes hold open or have mapped, as `lsof +L1` finds them.
 //!
-//! The text of the links in /proc/PID/fd says that a file is deleted, and /proc/PID/fdinfo on which mount it is, so that only
-//! files of the examined file system are touched. Still, /proc/PID/maps can block for as long as a thread of that process waits
-//! for a dead server. So a process of its own does all this, and is left behind if it makes no progress; the next one skips the
-//! process at which it has stopped.
+//! The text of a link in /proc/PID/fd shows that a file is deleted, and /proc/PID/fdinfo its mount, so that only files of the
+//! examined file system are accessed. Still, /proc/PID/maps can block while a thread of that process waits for a dead server.
+//! So a child process searches, and is abandoned if it makes no progress; the next child continues after the process that
+//! blocked it.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
@@ -21,17 +21,17 @@ use gate::{Errno, Fd, Tally};
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
 
-use crate::bill::{Holder, Item, Kind, Remedy, Unit};
+use crate::bill::{Holder, Item, ItemKind, Remedy, Unit};
 use crate::error::WarningKind;
 use crate::source::signed;
 
-/// What the kernel appends to the path of a file whose name is gone.
+/// The suffix that the kernel appends to the path of a deleted file in /proc.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Finds the deleted files of the file system with a superblock of this device, one item for each. To be called before there are
-/// threads.
+/// Finds the deleted files with this device number, one item for each. Must be called before threads are started, because it
+/// forks.
 pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Vec<Item> {
-    /// Each takes some time.
+    /// Maximum number of abandoned searches: each costs seconds.
     const MOST_STUCK: usize = 8;
     let pids = numbers_in(b"/proc");
     let board = Shared::new(Board::WORDS).map(|words| Board { words });
@@ -77,11 +77,11 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Ve
         .collect()
 }
 
-/// A deleted file that a process holds.
+/// A deleted file that one process holds open.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Found {
+struct DeletedRecord {
     pid: u32,
-    /// On btrfs, that of the subvolume.
+    /// The device number of the file; on btrfs, that of its subvolume.
     dev: Dev,
     ino: u64,
     blocks: u64,
@@ -90,8 +90,8 @@ struct Found {
     path: Vec<u8>,
 }
 
-impl Found {
-    /// Words before those of the path.
+impl DeletedRecord {
+    /// Number of words before the path.
     const HEAD: usize = 8;
 
     fn to_words(&self) -> Vec<u64> {
@@ -100,7 +100,7 @@ impl Found {
             word[..bytes.len()].copy_from_slice(bytes);
             u64::from_ne_bytes(word)
         });
-        let head: [u64; Found::HEAD] = [
+        let head: [u64; DeletedRecord::HEAD] = [
             self.path.len() as u64,
             self.pid.into(),
             u64::from(self.dev.major) << 32 | u64::from(self.dev.minor),
@@ -113,16 +113,16 @@ impl Found {
         head.into_iter().chain(path).collect()
     }
 
-    /// Takes the first record.
-    fn parse(words: &mut &[u64]) -> Option<Found> {
-        let (head, rest) = words.split_first_chunk::<{ Found::HEAD }>()?;
+    /// Decodes the first record, and advances past it.
+    fn parse(words: &mut &[u64]) -> Option<DeletedRecord> {
+        let (head, rest) = words.split_first_chunk::<{ DeletedRecord::HEAD }>()?;
         let [len, pid, dev, ino, blocks, owner, sec, nsec] = *head;
         let len = usize::try_from(len).ok()?;
         let (path, rest) = rest.split_at_checked(len.div_ceil(8))?;
         *words = rest;
         let mut path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
         path.truncate(len);
-        Some(Found {
+        Some(DeletedRecord {
             pid: pid as u32,
             dev: Dev::new((dev >> 32) as u32, dev as u32),
             ino,
@@ -137,24 +137,25 @@ impl Found {
     }
 }
 
-/// Memory that the searching process shares: where it is, its calls, and what it has found.
+/// Memory that the searching child process shares: its position, its system calls, and the files
+/// found.
 struct Board {
     words: Shared,
 }
 
 impl Board {
-    /// Where there is no more room, files are not accounted for.
+    /// The room for records, in words. Files beyond it are not accounted for.
     const RECORDS: usize = 512 << 10;
     const TALLY: usize = 3;
     const HEAD: usize = Board::TALLY + Tally::WORDS;
     const WORDS: usize = Board::HEAD + Board::RECORDS;
 
-    /// How many processes the last search has begun with.
+    /// Number of processes that the last child has begun to examine.
     fn at(&self) -> usize {
         self.words[0].load(Relaxed) as usize
     }
 
-    /// How many words of records there are.
+    /// The length of the records in words.
     fn used(&self) -> &AtomicU64 {
         &self.words[1]
     }
@@ -167,7 +168,7 @@ impl Board {
         &self.words[Board::TALLY..Board::HEAD]
     }
 
-    fn put(&self, found: &Found) {
+    fn put(&self, found: &DeletedRecord) {
         let words = found.to_words();
         let used = self.used().load(Relaxed) as usize;
         if let Some(room) = self.words[Board::HEAD..].get(used..used + words.len()) {
@@ -178,20 +179,21 @@ impl Board {
         }
     }
 
-    fn records(&self) -> impl Iterator<Item = Found> {
+    fn records(&self) -> impl Iterator<Item = DeletedRecord> {
         let used = self.used().load(Acquire) as usize;
         let words = self.words[Board::HEAD..].iter().take(used);
         let words: Vec<u64> = words.map(|word| word.load(Relaxed)).collect();
         let mut at = 0;
         std::iter::from_fn(move || {
             let mut rest = words.get(at..)?;
-            let found = Found::parse(&mut rest)?;
+            let found = DeletedRecord::parse(&mut rest)?;
             at = words.len() - rest.len();
             Some(found)
         })
     }
 
-    /// Waits for the end of a search; false if it makes no progress any more, and was left behind.
+    /// Waits for the end of a child's search; returns false if the child was abandoned because it
+    /// made no progress.
     fn wait(&self, child: &mut Child) -> bool {
         const PATIENCE: Duration = Duration::from_secs(2);
         const STEP: Duration = Duration::from_millis(100);
@@ -210,7 +212,7 @@ impl Board {
     }
 }
 
-/// The work of the searching process.
+/// Searches the processes; runs in the child process.
 fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &Board) {
     let before = gate::meter::tally();
     let mut search = Search {
@@ -225,21 +227,21 @@ fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &Board) {
     }
 }
 
-/// A deleted file, and the processes that hold it.
+/// A deleted file, and all processes that hold it open.
 struct DeletedFile {
     item: Item,
     pids: HashSet<u32>,
 }
 
 impl DeletedFile {
-    fn new(found: Found) -> DeletedFile {
+    fn new(found: DeletedRecord) -> DeletedFile {
         DeletedFile {
             item: Item {
                 path: Some(found.path),
                 ino: Some(found.ino),
                 owner: Some(found.owner),
                 since: Some(found.ctime),
-                ..Item::new(Kind::Deleted, signed(found.blocks.saturating_mul(512)))
+                ..Item::new(ItemKind::Deleted, signed(found.blocks.saturating_mul(512)))
             },
             pids: HashSet::new(),
         }
@@ -266,7 +268,7 @@ impl DeletedFile {
 
 struct Search<'a> {
     dev: Dev,
-    /// The devices of mounts, by their ids; `None` for those that no mount table has.
+    /// The device numbers of mounts, by mount id; `None` for mounts that no mount table contains.
     mounts: HashMap<u64, Option<Dev>>,
     board: &'a Board,
 }
@@ -277,7 +279,7 @@ impl Search<'_> {
         match open_dir(&[&dir, &b"/fd"[..]].concat()) {
             Ok(fds) => self.open_files(pid, &dir, &fds),
             Err(Errno::ENOENT | Errno::ESRCH) => return,
-            // A thread of the kernel has no files, and no command line.
+            // Do not count kernel threads, which have no files and no command line, as unreadable.
             Err(_) => {
                 let command = read_kernel_in(&dir, b"cmdline");
                 let is_user = command.is_ok_and(|text| !text.is_empty());
@@ -313,7 +315,7 @@ impl Search<'_> {
         }
     }
 
-    /// Files that are mapped, also those of programs and libraries that have been replaced.
+    /// Finds deleted files that are mapped, such as replaced programs and libraries.
     fn mapped_files(&mut self, pid: u32, dir: &[u8]) {
         const MOST: usize = 16 << 20;
         let Ok(maps) = c_string(&[dir, b"/maps"].concat()) else {
@@ -337,11 +339,11 @@ impl Search<'_> {
     }
 
     fn put(&mut self, pid: u32, path: &[u8], found: Result<Statx, Errno>) {
-        // A file with a name has one that ends like that, or other names.
+        // A linked file can have a name that ends in " (deleted)", or further names.
         if let Ok(found) = found.as_ref()
             && found.nlink == 0
         {
-            self.board.put(&Found {
+            self.board.put(&DeletedRecord {
                 pid,
                 dev: found.dev,
                 ino: found.ino,
@@ -353,7 +355,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a mount is of the examined file system. A process in a mount namespace of its own has a table of its own.
+    /// Whether a mount belongs to the examined file system. For a process in a different mount namespace, reads its
+    /// mount table.
     fn is_on_file_system(&mut self, mount: u64, dir: &[u8]) -> bool {
         const MOST: usize = 16 << 20;
         if !self.mounts.contains_key(&mount) {
@@ -366,14 +369,14 @@ impl Search<'_> {
                 }
             }
         }
-        // The files of memfd_create(2) and of System V are on mounts that no table has.
+        // memfd_create(2) and System V shared memory use internal mounts, which no table contains.
         *self.mounts.entry(mount).or_default() == Some(self.dev)
     }
 }
 
 /// A line of /proc/PID/maps.
 struct Mapped<'a> {
-    /// The name of the mapping in map_files.
+    /// The name of the mapping in /proc/PID/map_files.
     range: Vec<u8>,
     dev: Dev,
     ino: u64,
@@ -383,7 +386,8 @@ struct Mapped<'a> {
 impl Mapped<'_> {
     fn parse(line: &[u8]) -> Option<Mapped<'_>> {
         let mut rest = line;
-        // Range, permissions, offset, device, inode number; then blanks and the path.
+        // The fields are range, permissions, offset, device, inode number; then blanks and the
+        // path.
         let mut word = || {
             let (word, after) = rest.split_at(rest.iter().position(|&byte| byte == b' ')?);
             rest = &after[1..];
@@ -402,7 +406,7 @@ impl Mapped<'_> {
     }
 }
 
-/// The service in /proc/PID/cgroup, whose lines are `NUMBER:CONTROLLERS:PATH`.
+/// The systemd service in /proc/PID/cgroup, whose lines are `NUMBER:CONTROLLERS:PATH`.
 fn unit_of(cgroup: &[u8]) -> Option<Unit> {
     let lines = cgroup.split(|&byte| byte == b'\n');
     let path = lines.filter_map(|line| {
@@ -460,7 +464,7 @@ mod tests {
 
     #[test]
     fn records_are_passed_on_in_words() {
-        let found = |path: &[u8]| Found {
+        let found = |path: &[u8]| DeletedRecord {
             pid: 7,
             dev: Dev::new(0xfd, 0x12_3456),
             ino: u64::MAX,
@@ -480,10 +484,10 @@ mod tests {
         ];
         all.iter().for_each(|found| board.put(found));
         assert!(board.records().eq(all));
-        // What does not fit is not put.
+        // A record that does not fit is dropped.
         board.put(&found(&vec![b'y'; Board::RECORDS * 8]));
         assert_eq!(board.records().count(), 4);
-        assert_eq!(Found::parse(&mut &[u64::MAX; 8][..]), None);
+        assert_eq!(DeletedRecord::parse(&mut &[u64::MAX; 8][..]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use base::WarningReason;
 use base::runs::time_text;
 use gate::{Errno, Gate};
 
-/// Why there is no bill.
+/// The reason why the space cannot be examined.
 #[derive(Clone, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Error {
@@ -15,10 +15,10 @@ pub enum Error {
     Walk(#[from] walk::Error),
     #[error(transparent)]
     Mounts(#[from] mounts::Error),
-    /// It does not answer within a time.
+    /// The file system does not answer within this time.
     #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
     Silent(Vec<u8>, Duration),
-    /// Its files are made by the kernel when they are read.
+    /// The kernel generates the files of this file system when they are read.
     #[error("'{}' is on {}, which has no space of its own: the kernel makes its files when they are read", String::from_utf8_lossy(.0), String::from_utf8_lossy(.1))]
     KernelFileSystem(Vec<u8>, Vec<u8>),
     #[error(
@@ -36,7 +36,7 @@ fn plural(n: usize, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
-/// What is missing in a bill.
+/// Data that is missing in the result.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {
@@ -48,7 +48,7 @@ pub enum WarningKind {
     Beneath(usize),
     #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
     Processes(usize),
-    /// It may itself wait for a dead server.
+    /// Reading this process blocked: perhaps it waits for a dead server.
     #[error("cannot read the open files of process {0}, which does not answer")]
     Stuck(u32),
     #[error("cannot search the processes in /proc")]
@@ -61,7 +61,7 @@ pub enum WarningKind {
     BlockGroups,
     #[error("cannot read the trees of the subvolumes")]
     Trees,
-    /// The path is that of the first one.
+    /// The warning's path is that of the first one.
     #[error("cannot read {}", match .files {
         0 | 1 => "this".to_owned(),
         2 => "this and one other file or directory".to_owned(),

@@ -1,6 +1,8 @@
-//! ext2, ext3 and ext4: tables and journal, by the superblock on the device; the reserves; and deleted files that no process has.
+//! ext2, ext3 and ext4: metadata and journal, from the superblock on the device; the reserves; and deleted files that no visible
+//! process holds open.
 //!
-//! With the default, `bsddf`, df(1) subtracts the tables and the journal from the size, so that they are not in what is used.
+//! With the mount option `bsddf`, the default, df(1) subtracts metadata and journal from the size, so they are not in the used
+//! space.
 
 use std::collections::HashSet;
 
@@ -16,13 +18,13 @@ use ondisk::ext4::{Superblock, superblock};
 use ondisk::{Dev, split_options};
 use walk::engine::ext4::unnamed_inodes;
 
-use crate::bill::{Holder, Item, Kind, Part, Remedy};
+use crate::bill::{Holder, Item, ItemKind, Part, Remedy};
 use crate::error::WarningKind;
-use crate::source::{Source, signed};
+use crate::source::{TableSource, signed};
 
-/// Adds what is not a file.
+/// Adds the metadata, the journal and the reserves.
 pub(crate) fn add(
-    source: &Source<'_>,
+    source: &TableSource<'_>,
     statfs: &Statfs,
     items: &mut Vec<Item>,
     warnings: &mut Vec<Warning>,
@@ -58,7 +60,7 @@ pub(crate) fn add(
 }
 
 fn add_tables(
-    source: &Source<'_>,
+    source: &TableSource<'_>,
     superblock: &Superblock,
     statfs: &Statfs,
     items: &mut Vec<Item>,
@@ -75,8 +77,8 @@ fn add_tables(
     };
     let journal = superblock.journal_size.unwrap_or(0).min(overhead);
     for item in [
-        Item::new(Kind::Metadata, signed(overhead - journal)).part(Part::Tables),
-        Item::new(Kind::Journal, signed(journal)),
+        Item::new(ItemKind::Metadata, signed(overhead - journal)).part(Part::Tables),
+        Item::new(ItemKind::Journal, signed(journal)),
     ] {
         items.push(Item {
             is_in_used: is_minixdf,
@@ -85,10 +87,10 @@ fn add_tables(
     }
 }
 
-/// Adds the deleted files that no process holds, if more than a little is missing in the sum: a loop device has one open, or a
-/// process that is not visible here, or the kernel itself.
-pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Item>) {
-    /// Less is not worth reading the inode tables.
+/// Adds deleted files that no visible process holds open, if more than a little used space is unaccounted for: a loop device,
+/// a process in a different PID namespace, or the kernel holds them.
+pub(crate) fn add_unnamed(source: &TableSource<'_>, missing: i64, items: &mut Vec<Item>) {
+    /// Minimum of unaccounted bytes for which the inode tables are read.
     const LEAST: i64 = 1 << 20;
     if missing < LEAST {
         return;
@@ -115,12 +117,12 @@ pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Ite
                 unit: None,
             }),
             remedy: device.map(|device| Remedy::Detach { device }),
-            ..Item::new(Kind::Deleted, signed(inode.blocks.saturating_mul(512)))
+            ..Item::new(ItemKind::Deleted, signed(inode.blocks.saturating_mul(512)))
         }
     }));
 }
 
-/// The paths of the loop devices, and the device and inode numbers of their files.
+/// The paths of the loop devices, with the device and inode numbers of their files.
 fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     if let Ok(block) = openat(CWD, c"/sys/block", Open::DIRECTORY) {
@@ -135,11 +137,11 @@ fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
     devices.collect()
 }
 
-/// Adds what is reserved for root, and what the file system keeps for itself, in case it has promised too much.
+/// Adds the reserve for root, and the clusters that the file system keeps for delayed allocations.
 fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut Vec<Item>) {
-    /// The reserve that `tune2fs -m 1` leaves.
+    /// `tune2fs -m 1` leaves 1/100 of the blocks reserved.
     const LEFT: u64 = 100;
-    /// Freeing less is not worth a word.
+    /// Minimum of freed bytes for which lowering the reserve is suggested.
     const LEAST: u64 = 1 << 30;
     let reserved = statfs.free.saturating_sub(statfs.available);
     let own = own.min(reserved);
@@ -152,16 +154,17 @@ fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut 
         is_in_used: false,
         freeable: remedy.is_some().then_some(freeable),
         remedy,
-        ..Item::new(Kind::Reserved, signed(for_root)).part(Part::Root)
+        ..Item::new(ItemKind::Reserved, signed(for_root)).part(Part::Root)
     });
     items.push(Item {
         is_in_used: false,
-        ..Item::new(Kind::Reserved, signed(own)).part(Part::FileSystem)
+        ..Item::new(ItemKind::Reserved, signed(own)).part(Part::FileSystem)
     });
 }
 
-/// The clusters that the file system keeps for itself; without bigalloc, a cluster is a block.
-fn reserved_clusters(source: &Source<'_>) -> Option<u64> {
+/// Number of clusters that the file system keeps for itself; without bigalloc, a cluster is a
+/// block.
+fn reserved_clusters(source: &TableSource<'_>) -> Option<u64> {
     let name = kernel_name(source.mount.dev)?;
     let path = [b"/sys/fs/ext4/", &name[..], b"/reserved_clusters"].concat();
     let text = read_kernel(&c_string(&path).ok()?).ok()?;

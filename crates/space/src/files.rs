@@ -1,8 +1,8 @@
-//! The files of a file system by directory, owner and age, and those beneath mounts: a sink of a walk.
+//! The files of a file system by directory, owner and age, and the files beneath mounts: a sink of a walk.
 //!
-//! A place is an item of the bill: a directory in the root of the file system, the files in the root itself, or a directory
-//! that a mount covers. A file with several names counts once, in the place whose path is the least; a name that a mount covers
-//! counts only if all are covered.
+//! Each place is an item: a directory in the root of the file system, the files in the root itself, or a directory that a mount
+//! covers. A file with several hard links counts once, in the place that sorts first; a link beneath a mount counts only if all
+//! links are beneath mounts.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,11 +15,11 @@ use walk::entry::relative;
 use walk::group::AGES;
 use walk::{Dir, Entry, Fields, Meta, Moment, Sink, Worker};
 
-use crate::bill::{AgeSums, CacheSums, Item, Kind, OwnerSums};
+use crate::bill::{AgeSums, CacheSums, Item, ItemKind, OwnerSums};
 use crate::caches::CACHES;
 use crate::source::signed;
 
-/// The files of a file system.
+/// The files of a file system: items, and sums by owner, age and cache.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) items: Vec<Item>,
@@ -29,34 +29,35 @@ pub(crate) struct Files {
     pub(crate) caches: Vec<CacheSums>,
 }
 
-/// The paths, relative to the root, that a walk must tell from others.
+/// The paths, relative to the root, that a walk counts separately: covered by a mount, or a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     root: Mark,
     covered: Vec<Vec<u8>>,
 }
 
-/// A component of such a path.
+/// A component of a marked path.
 #[derive(Debug, Default)]
 struct Mark {
     names: HashMap<Vec<u8>, Mark>,
-    /// The number of the path that a mount covers.
+    /// The index of the covered path, if a mount covers the directory.
     covered: Option<usize>,
-    /// The number of the cache.
+    /// The index in [`CACHES`], if the directory is a cache.
     cache: Option<usize>,
 }
 
-/// What marks say of a directory.
+/// The marks that apply to a directory.
 #[derive(Clone, Copy, Default)]
 struct Marked<'a> {
     covered: Option<usize>,
     cache: Option<usize>,
-    /// The marks of names in it.
+    /// The marks of the directory's entries.
     names: Option<&'a HashMap<Vec<u8>, Mark>>,
 }
 
 impl Marks {
-    /// The marks of a file system whose root is mounted at `mount_point`, of which mounts cover some paths.
+    /// Creates the marks of a file system that is mounted at `mount_point`; mounts on it cover the paths in
+    /// `covered`.
     pub(crate) fn new(covered: &[Vec<u8>], mount_point: &[u8]) -> Marks {
         let mut root = Mark::default();
         for (nth, path) in covered.iter().enumerate() {
@@ -73,7 +74,7 @@ impl Marks {
         }
     }
 
-    /// What marks say of a directory, by its path relative to the root.
+    /// The marks that apply to a directory, by its path relative to the root.
     fn of_directory(&self, rel: &[u8]) -> Marked<'_> {
         let mut marked = Marked::default();
         let mut mark = Some(&self.root);
@@ -113,46 +114,47 @@ impl Mark {
     }
 }
 
-/// Where files count. The order is that of the places that compete for a file with several names.
+/// The place where a file counts. A file with several hard links counts in the first of its places
+/// by this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Place {
-    /// In the root of the file system.
+enum FilePlace {
+    /// The root of the file system.
     Root,
-    /// In a directory of the root, by its name.
+    /// A directory in the root, by its name.
     Top(Box<[u8]>),
-    /// Beneath a mount, by the number of the path that it covers.
+    /// The files beneath a mount, by the index of the covered path.
     Covered(usize),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct SpaceSums {
     files: u64,
     bytes: u64,
 }
 
-impl Sums {
-    fn add(&mut self, other: Sums) {
+impl SpaceSums {
+    fn add(&mut self, other: SpaceSums) {
         self.files += other.files;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
-/// The sums of a place.
+/// The sums of the files in a directory of the root, or beneath a mount.
 #[derive(Clone, Copy, Debug, Default)]
 struct PlaceSums {
-    sums: Sums,
-    /// The owner of the directory.
+    sums: SpaceSums,
+    /// The owner of the place's directory.
     owner: Option<u32>,
 }
 
-/// A cache, and the last change of the oldest file in it.
+/// The files in a cache, and the modification time of the oldest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cached {
-    sums: Sums,
+    sums: SpaceSums,
     oldest: Option<Time>,
 }
 
-/// What counts of a file.
+/// The attributes of a file that are summed up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
@@ -160,29 +162,30 @@ pub(crate) struct Counted {
     pub(crate) mtime: Time,
 }
 
-/// A file with several names.
+/// A file with several hard links.
 #[derive(Clone, Debug)]
 struct LinkedFile {
-    place: Place,
+    place: FilePlace,
     cache: Option<usize>,
     counted: Counted,
 }
 
-/// Files by owner, age and cache.
+/// Sums of files by owner, age and cache.
 #[derive(Debug)]
-pub(crate) struct Totals {
+pub(crate) struct FileTotals {
     now: Time,
-    owners: HashMap<u32, Sums>,
-    /// The owner of the last file: many files in a row have the same one.
-    last: (u32, Sums),
-    ages: [Sums; AGES.len()],
+    owners: HashMap<u32, SpaceSums>,
+    /// The sums of the present owner: consecutive files mostly have the same one, which saves
+    /// lookups.
+    last: (u32, SpaceSums),
+    ages: [SpaceSums; AGES.len()],
     caches: [Cached; CACHES.len()],
 }
 
-impl Totals {
-    /// Without files. Ages are those of now.
-    pub(crate) fn new() -> Totals {
-        Totals {
+impl FileTotals {
+    /// Creates empty sums. Ages are computed relative to the present.
+    pub(crate) fn new() -> FileTotals {
+        FileTotals {
             now: Moment::now().time(),
             owners: HashMap::new(),
             last: Default::default(),
@@ -191,10 +194,10 @@ impl Totals {
         }
     }
 
-    /// Adds a file, which may be in a cache, by its number.
+    /// Adds a file; `cache` is the index of the cache that it is in.
     #[inline]
     pub(crate) fn add(&mut self, file: &Counted, cache: Option<usize>) {
-        let sums = Sums {
+        let sums = SpaceSums {
             files: 1,
             bytes: file.bytes,
         };
@@ -225,7 +228,7 @@ impl Totals {
         }
     }
 
-    fn merge(&mut self, mut other: Totals) {
+    fn merge(&mut self, mut other: FileTotals) {
         other.end_owner();
         for (owner, sums) in other.owners {
             self.owners.entry(owner).or_default().add(sums);
@@ -240,7 +243,7 @@ impl Totals {
         }
     }
 
-    /// The files, without items.
+    /// Converts the sums; the result has no items.
     pub(crate) fn into_files(mut self) -> Files {
         self.end_owner();
         let owners = self.owners.into_iter().map(|(owner, sums)| OwnerSums {
@@ -280,23 +283,23 @@ impl Totals {
 }
 
 #[derive(Debug)]
-struct Collector {
-    places: HashMap<Place, PlaceSums>,
-    totals: Totals,
+struct FileCollector {
+    places: HashMap<FilePlace, PlaceSums>,
+    totals: FileTotals,
     links: HashMap<u64, LinkedFile>,
 }
 
-impl Collector {
-    fn new() -> Collector {
-        Collector {
+impl FileCollector {
+    fn new() -> FileCollector {
+        FileCollector {
             places: HashMap::new(),
-            totals: Totals::new(),
+            totals: FileTotals::new(),
             links: HashMap::new(),
         }
     }
 
     fn add(&mut self, file: &LinkedFile) {
-        let sums = Sums {
+        let sums = SpaceSums {
             files: 1,
             bytes: file.counted.bytes,
         };
@@ -304,7 +307,7 @@ impl Collector {
         self.totals.add(&file.counted, file.cache);
     }
 
-    fn place(&mut self, place: &Place) -> &mut PlaceSums {
+    fn place(&mut self, place: &FilePlace) -> &mut PlaceSums {
         self.places.entry(place.clone()).or_default()
     }
 
@@ -319,7 +322,7 @@ impl Collector {
         }
     }
 
-    fn merge(&mut self, other: Collector) {
+    fn merge(&mut self, other: FileCollector) {
         for (place, sums) in other.places {
             let own = self.places.entry(place).or_default();
             own.sums.add(sums.sums);
@@ -332,19 +335,20 @@ impl Collector {
     }
 }
 
-/// Adds up the files of a walk.
+/// A sink that sums up the files of a walk.
 pub(crate) struct FileSums<'a> {
-    /// The path with which the paths of the walk begin.
+    /// The directory of the walk, with which its paths begin.
     dir: &'a [u8],
     mount_point: &'a [u8],
-    /// `None` if files of one file system have several.
+    /// The device number of the files; `None` if the file system has several (overlay).
     dev: Option<Dev>,
     marks: Marks,
-    collector: Mutex<Collector>,
+    collector: Mutex<FileCollector>,
 }
 
 impl<'a> FileSums<'a> {
-    /// A sink for the files below `dir`, the root of the file system that is mounted at `mount_point`.
+    /// Creates a sink for a walk of `dir`, which shows the file system that is mounted at
+    /// `mount_point`.
     pub(crate) fn new(
         dir: &'a [u8],
         mount_point: &'a [u8],
@@ -356,11 +360,11 @@ impl<'a> FileSums<'a> {
             mount_point,
             dev,
             marks,
-            collector: Mutex::new(Collector::new()),
+            collector: Mutex::new(FileCollector::new()),
         }
     }
 
-    /// The items, after the walk.
+    /// Returns the items and sums after the walk.
     pub(crate) fn finish(self) -> Files {
         let mut all = self.collector.into_inner();
         for file in std::mem::take(&mut all.links).into_values() {
@@ -368,10 +372,10 @@ impl<'a> FileSums<'a> {
         }
         let items = all.places.into_iter().map(|(place, sums)| {
             let (kind, path) = match &place {
-                Place::Root => (Kind::Files, self.mount_point.to_vec()),
-                Place::Top(name) => (Kind::Files, join(self.mount_point, name)),
-                Place::Covered(nth) => (
-                    Kind::Hidden,
+                FilePlace::Root => (ItemKind::Files, self.mount_point.to_vec()),
+                FilePlace::Top(name) => (ItemKind::Files, join(self.mount_point, name)),
+                FilePlace::Covered(nth) => (
+                    ItemKind::Hidden,
                     join(self.mount_point, &self.marks.covered[*nth]),
                 ),
             };
@@ -391,7 +395,7 @@ impl<'a> FileSums<'a> {
 impl Sink for FileSums<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(FileWorker {
-            collector: Collector::new(),
+            collector: FileCollector::new(),
             sink: self,
         })
     }
@@ -408,7 +412,7 @@ impl Sink for FileSums<'_> {
 }
 
 struct FileWorker<'a> {
-    collector: Collector,
+    collector: FileCollector,
     sink: &'a FileSums<'a>,
 }
 
@@ -418,15 +422,15 @@ impl Worker for FileWorker<'_> {
         let rel = relative(sink.dir, dir.path);
         let marked = sink.marks.of_directory(rel);
         let place = match (marked.covered, rel) {
-            (Some(nth), _) => Place::Covered(nth),
-            (None, b"") => Place::Root,
+            (Some(nth), _) => FilePlace::Covered(nth),
+            (None, b"") => FilePlace::Root,
             (None, rel) => {
                 let name = rel.split(|&byte| byte == b'/').next().unwrap_or(rel);
-                Place::Top(name.into())
+                FilePlace::Top(name.into())
             }
         };
-        // The sums of the directory, so that its place is looked up once.
-        let mut sums = Sums::default();
+        // Sum up the directory first, so that its place is looked up only once.
+        let mut sums = SpaceSums::default();
         for entry in entries {
             let meta = &entry.meta;
             if sink.dev.is_some_and(|dev| dev != meta.dev) {
@@ -446,19 +450,19 @@ impl FileWorker<'_> {
         entry: &Entry<'_>,
         meta: &Meta,
         is_in_root: bool,
-        place: &Place,
+        place: &FilePlace,
         marked: Marked<'_>,
-        sums: &mut Sums,
+        sums: &mut SpaceSums,
     ) {
         let is_dir = meta.is_dir();
         let mark = marked.names.and_then(|names| names.get(entry.name));
-        // A mount on a file covers that file.
+        // A mount on a file covers only that file.
         let covered = mark.and_then(|mark| mark.covered).filter(|_| !is_dir);
         let own = match covered {
             _ if is_in_root && is_dir && !entry.name.is_empty() => {
-                Some(Place::Top(entry.name.into()))
+                Some(FilePlace::Top(entry.name.into()))
             }
-            Some(nth) if marked.covered.is_none() => Some(Place::Covered(nth)),
+            Some(nth) if marked.covered.is_none() => Some(FilePlace::Covered(nth)),
             _ => None,
         };
         let counted = Counted {
@@ -487,7 +491,7 @@ impl FileWorker<'_> {
                 counted,
             }),
             None => {
-                sums.add(Sums {
+                sums.add(SpaceSums {
                     files: 1,
                     bytes: counted.bytes,
                 });
@@ -499,7 +503,7 @@ impl FileWorker<'_> {
 
 impl Drop for FileWorker<'_> {
     fn drop(&mut self) {
-        let own = std::mem::replace(&mut self.collector, Collector::new());
+        let own = std::mem::replace(&mut self.collector, FileCollector::new());
         self.sink.collector.lock().merge(own);
     }
 }
@@ -529,7 +533,7 @@ mod tests {
         );
         assert_eq!(of("srv"), (Some(1), None, false));
         assert_eq!(of("srv2"), (None, None, false));
-        // Of a file system that is mounted at /var.
+        // Marks of a file system that is mounted at /var.
         let marks = Marks::new(&[], b"/var");
         assert!(marks.of_directory(b"cache/apt").cache.is_some());
         assert!(marks.of_directory(b"var/cache/apt").cache.is_none());
@@ -537,7 +541,7 @@ mod tests {
 
     #[test]
     fn files_are_divided_by_owner_and_age() {
-        let mut totals = Totals::new();
+        let mut totals = FileTotals::new();
         let now = totals.now;
         let file = |bytes, owner, days: i64| Counted {
             bytes,
@@ -556,7 +560,7 @@ mod tests {
         ] {
             totals.add(&file, cache);
         }
-        let mut all = Totals::new();
+        let mut all = FileTotals::new();
         all.merge(totals);
         let files = all.into_files();
         let owners: Vec<_> = files

@@ -1,15 +1,15 @@
-//! Where every byte of a file system is: what df(1) reports as used, item by item, and what can be freed.
+//! Where every byte of a file system is: what df(1) reports as used, by item, and what can be freed.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`bill`] | the items and their sums |
-//! | [`view`](mod@view) | the mount through which the file system is seen, and its copy without the mounts on it |
-//! | [`source`] | a mount, its copy, and what the mounts on it cover |
+//! | [`view`](mod@view) | the mount through which the file system is read, and its copy without the mounts on it |
+//! | [`source`] | a mount, its copy, and the paths that mounts on it cover |
 //! | [`files`] | the files by directory, owner and age, and those beneath mounts: a sink of `walk` |
-//! | [`caches`] | directories whose contents can be freed by a command |
-//! | [`deleted`] | files that are deleted, but that processes hold open |
-//! | [`ext4`] | the tables, the journal and the reserve of ext4 |
-//! | [`xfs`] | who owns the blocks of XFS |
+//! | [`caches`] | directories whose contents a command can free |
+//! | [`deleted`] | deleted files that processes hold open |
+//! | [`ext4`] | metadata, journal and reserve of ext4 |
+//! | [`xfs`] | the owners of the blocks of XFS |
 //! | [`btrfs`] | block groups, extents and subvolumes of btrfs |
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,6 @@ mod source;
 mod view;
 mod xfs;
 
-pub use bill::{AgeSums, Bill, Holder, Item, Kind, OwnerSums, Part, Remedy, Unit};
+pub use bill::{AgeSums, Bill, Holder, Item, ItemKind, OwnerSums, Part, Remedy, Unit};
 pub use error::{Error, WarningKind};
 pub use view::View;

@@ -1,4 +1,4 @@
-//! What the tables of a file system are read through: its mount, a copy of that without the mounts on it, and what these cover.
+//! The mount through which metadata is read, a copy of it without the mounts on it, and the paths that these mounts cover.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -10,20 +10,21 @@ use ondisk::Mount;
 use walk::entry::joined;
 use walk::{Top, open_top};
 
-/// What the tables of a file system are read through.
-pub(crate) struct Source<'a> {
+/// A mount of the examined file system, with the mount table.
+pub(crate) struct TableSource<'a> {
     pub(crate) top: &'a Top,
     pub(crate) mount: &'a Mount,
     pub(crate) mount_point: &'a [u8],
     pub(crate) table: &'a [Mount],
 }
 
-/// A number of bytes as an item has it.
+/// A number of bytes in the type of `Item::bytes`.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// A copy of a mount without the mounts on it: the descriptor, a path that leads to it, and its id.
+/// Clones a mount without the mounts on it (open_tree(2)): the descriptor, a path to the clone, and
+/// its mount id.
 pub(crate) fn copy_of(top: &Top) -> Option<(Fd, Vec<u8>, u64)> {
     let copy = reach(top.fd.as_fd(), b".")
         .and_then(|reach| open_tree_clone(reach.dir(), reach.rest()))
@@ -34,7 +35,8 @@ pub(crate) fn copy_of(top: &Top) -> Option<(Fd, Vec<u8>, u64)> {
     is_same.then_some((copy, path, opened.meta.mount))
 }
 
-/// The paths that mounts on a mount cover, relative to it. A mount of the very directory that it covers hides nothing.
+/// The paths, relative to `mount_point`, that other mounts cover. A bind mount of the very directory that it covers
+/// hides nothing.
 pub(crate) fn covered(mount: &Mount, mount_point: &[u8], table: &[Mount]) -> Vec<Vec<u8>> {
     let on_it = table
         .iter()
@@ -81,9 +83,9 @@ mod tests {
             own.clone(),
             mount(3, 2, 2, "/srv/b", "/"),
             mount(4, 2, 2, "/srv/a", "/part"),
-            // Over the last one.
+            // A mount on top of the previous one.
             mount(5, 4, 2, "/srv/a", "/"),
-            // Of the directory that it is mounted on, and of a different one.
+            // A bind mount of the directory that it covers, and one of a different directory.
             mount(6, 2, 1, "/srv/c", "/c"),
             mount(7, 2, 1, "/srv/d", "/c"),
             mount(8, 1, 2, "/srv2", "/"),

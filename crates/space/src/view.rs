@@ -1,7 +1,7 @@
-//! The mount through which a file system is seen.
+//! The mount through which a file system is read.
 //!
-//! Files that lie beneath mounts show in a copy of the mount without the mounts on it: open_tree(2) with OPEN_TREE_CLONE, for
-//! root only. Elsewhere these places are skipped.
+//! Files beneath mounts are visible in a clone of the mount without the mounts on it: open_tree(2) with OPEN_TREE_CLONE,
+//! which needs root. Otherwise files beneath mounts are skipped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,31 +18,31 @@ use ondisk::{Dev, Mount};
 use walk::entry::joined;
 use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, walk};
 
-use crate::bill::{Bill, Item, Kind, Remedy, sum};
+use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, Marks};
-use crate::source::{Source, copy_of, covered, signed};
+use crate::source::{TableSource, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
-/// A mount of the file system that is examined.
+/// A mount of the examined file system.
 #[derive(Debug)]
 pub struct View {
     /// The root of the mount.
     top: Top,
-    /// The absolute path of the root.
+    /// The absolute path of the mount point.
     mount_point: Vec<u8>,
-    /// Its row in the mount table; one that says nothing if there is no table.
+    /// The mount's row in the mount table; mostly empty if there is no table.
     mount: Mount,
     /// The mount table.
     table: Vec<Mount>,
-    /// Files that are deleted, but open.
+    /// Deleted files that are still open.
     deleted: Vec<Item>,
     warnings: Vec<Warning>,
 }
 
 impl View {
-    /// Finds the file system that DIR is on, the mount that shows most of it, and its deleted files that are open. To be called
-    /// before there are threads: a process touches DIR first if its server may be gone.
+    /// Finds the file system of DIR, the mount that shows most of it, and its deleted files that are open. Must be called
+    /// before threads are started: if a server may be dead, a forked child process accesses DIR first.
     ///
     /// # Errors
     /// DIR does not answer within `deadline`, cannot be opened, or is on a file system of the kernel without a size.
@@ -81,7 +81,8 @@ impl View {
             .iter()
             .filter(|row| is_partial && row.dev == own.dev && is_whole(row));
         let candidates = std::iter::once(&own).chain(whole);
-        // The last one that can be opened: any other than DIR's own shows more.
+        // All candidates except DIR's own mount show the whole file system: prefer the last one
+        // that can be opened.
         let mut opened = candidates
             .filter(|row| is_near(row, &table))
             .filter_map(|row| {
@@ -106,14 +107,14 @@ impl View {
         })
     }
 
-    /// Draws up the bill.
+    /// Reads the file system, and accounts for its space.
     ///
     /// # Errors
     /// The files cannot be walked, or statfs(2) fails.
     pub fn examine(mut self, diagnostics: &Diagnostics) -> Result<Bill, Error> {
         let fstype = self.mount.content.fstype.clone();
         if matches!(&fstype[..], b"btrfs" | b"xfs") {
-            // Changes in memory become visible to the calls that read trees.
+            // The ioctls that read trees do not see changes in memory.
             let _ = syncfs(&self.top.fd);
         }
         let trees = match &fstype[..] {
@@ -152,7 +153,7 @@ impl View {
         if statfs.size == 0 {
             warnings.push(Warning::about(&self.mount_point, WarningKind::NoSize));
         }
-        items.retain(|item| item.bytes != 0 || item.kind == Kind::Snapshot);
+        items.retain(|item| item.bytes != 0 || item.kind == ItemKind::Snapshot);
         items.sort_by(|a, b| {
             (b.is_in_used, b.bytes, &a.path).cmp(&(a.is_in_used, a.bytes, &b.path))
         });
@@ -173,8 +174,8 @@ impl View {
         })
     }
 
-    fn source(&self) -> Source<'_> {
-        Source {
+    fn source(&self) -> TableSource<'_> {
+        TableSource {
             top: &self.top,
             mount: &self.mount,
             mount_point: &self.mount_point,
@@ -182,7 +183,7 @@ impl View {
         }
     }
 
-    /// Walks the files, also those beneath mounts where that is possible.
+    /// Walks the files, and the files beneath mounts if the mount can be cloned.
     fn walk(&mut self, diagnostics: &Diagnostics) -> Result<(Files, EngineKind), Error> {
         let covered = covered(&self.mount, &self.mount_point, &self.table);
         let copy = copy_of(&self.top);
@@ -224,7 +225,7 @@ impl View {
             ..options
         };
         let marks = Marks::new(&covered, &self.mount_point);
-        // The files of an overlay may have the devices of its layers.
+        // Files on overlayfs can have the device numbers of the layers.
         let is_overlay = self.mount.content.fstype == b"overlay";
         let dev = (!is_overlay).then_some(self.top.meta.dev);
         let sums = FileSums::new(&dir, &self.mount_point, dev, marks);
@@ -239,7 +240,7 @@ impl View {
         for item in files
             .items
             .iter_mut()
-            .filter(|item| item.kind == Kind::Hidden)
+            .filter(|item| item.kind == ItemKind::Hidden)
         {
             let rel = item
                 .path
@@ -253,7 +254,7 @@ impl View {
         Ok((files, engine))
     }
 
-    /// Takes the warnings of a walk. Files that cannot be read are one warning.
+    /// Takes the warnings of a walk; those about unreadable files are merged into one.
     fn take_warnings(&mut self, diagnostics: &Diagnostics) {
         let (mut first, mut unread) = (None, 0);
         for warning in diagnostics.take_warnings() {
@@ -278,21 +279,22 @@ impl View {
     }
 }
 
-/// A reserve of which only the size is known.
+/// Adds a reserve of which only the size is known.
 fn add_reserve(statfs: &Statfs, items: &mut Vec<Item>) {
     let bytes = statfs.free.saturating_sub(statfs.available);
     items.push(Item {
         is_in_used: false,
-        ..Item::new(Kind::Reserved, signed(bytes))
+        ..Item::new(ItemKind::Reserved, signed(bytes))
     });
 }
 
-/// Whether a mount shows all of its file system.
+/// Whether a mount shows the whole file system.
 fn is_whole(mount: &Mount) -> bool {
     mount.content.fsroot == b"/"
 }
 
-/// Whether no server that may be gone is on the way to a mount, except for that of the mount itself.
+/// Whether a path to the mount can be looked up without waiting for a server, except for the mount's
+/// own.
 fn is_near(mount: &Mount, table: &[Mount]) -> bool {
     let mut above = mount;
     for _ in 0..table.len() {
@@ -310,15 +312,14 @@ fn is_near(mount: &Mount, table: &[Mount]) -> bool {
     true
 }
 
-/// Whether a directory does not answer in time.
 fn is_silent(dir: &[u8], deadline: Duration) -> bool {
-    // A slash and a dot at the end lead through a symlink.
+    // A trailing `/.` follows a symbolic link.
     let absolute = match dir.starts_with(b"/") {
         true => dir.to_vec(),
         false => gate::fs::readlinkat(CWD, c"/proc/self/cwd")
             .map_or_else(|_| dir.to_vec(), |cwd| joined(&cwd, dir)),
     };
     let mut points = [Point::bare(joined(&absolute, b"."), Dev::default(), None)];
-    // Where no process can be made, nothing is known.
+    // If no child process can be started, assume that the directory answers.
     are_silent(&mut points, deadline).is_ok_and(|silent| silent == [true])
 }

@@ -1,8 +1,8 @@
-//! XFS: what its blocks are, by FS_IOC_GETFSMAP.
+//! XFS: the owner of each block, by FS_IOC_GETFSMAP.
 //!
-//! With reverse mappings (`mkfs.xfs -m rmapbt=1`) the file system knows the owner of each block, without them only which are
-//! free. What df(1) counts as used although it is free is the reserve: blocks for the trees of each allocation group, and the
-//! pool from which a full file system can still free files.
+//! With reverse mappings (`mkfs.xfs -m rmapbt=1`), the file system reports the owner of each block, without them only which
+//! blocks are free. df(1) counts a reserve as used although its blocks are free: for the trees of each allocation group, and
+//! a pool that lets a full file system still free files.
 
 use base::Warning;
 use gate::Gate;
@@ -12,13 +12,13 @@ use gate::xfs::{xfs_fscounts, xfs_fsgeometry};
 use ondisk::fsmap::{Record, SpecialOwner, parse};
 use ondisk::xfs::Geometry;
 
-use crate::bill::{Item, Kind, Part, sum};
+use crate::bill::{Item, ItemKind, Part, sum};
 use crate::error::WarningKind;
-use crate::source::{Source, signed};
+use crate::source::{TableSource, signed};
 
-/// Adds what is not a file, and subtracts what files share.
+/// Adds metadata and reserves, and subtracts blocks that files share.
 pub(crate) fn add(
-    source: &Source<'_>,
+    source: &TableSource<'_>,
     statfs: &Statfs,
     items: &mut Vec<Item>,
     warnings: &mut Vec<Warning>,
@@ -35,7 +35,7 @@ pub(crate) fn add(
     let log = geometry.log_blocks.saturating_mul(block);
     items.push(Item {
         is_in_used: false,
-        ..Item::new(Kind::Journal, signed(log))
+        ..Item::new(ItemKind::Journal, signed(log))
     });
     let owned = match Owned::read(source) {
         Ok(owned) => owned,
@@ -46,17 +46,17 @@ pub(crate) fn add(
         }
     };
     let reserve = signed(owned.free) - signed(statfs.free);
-    items.push(Item::new(Kind::Reserved, reserve).part(Part::FileSystem));
+    items.push(Item::new(ItemKind::Reserved, reserve).part(Part::FileSystem));
     if owned.has_owners {
         for (kind, part, bytes) in [
-            (Kind::Metadata, Part::Headers, owned.headers),
-            (Kind::Metadata, Part::Inodes, owned.inodes),
-            (Kind::Metadata, Part::Trees, owned.trees),
-            (Kind::Shared, Part::CopyOnWrite, owned.copies),
+            (ItemKind::Metadata, Part::Headers, owned.headers),
+            (ItemKind::Metadata, Part::Inodes, owned.inodes),
+            (ItemKind::Metadata, Part::Trees, owned.trees),
+            (ItemKind::Shared, Part::CopyOnWrite, owned.copies),
         ] {
             items.push(Item::new(kind, signed(bytes)).part(part));
         }
-        items.push(Item::new(Kind::Shared, -signed(owned.repeated)));
+        items.push(Item::new(ItemKind::Shared, -signed(owned.repeated)));
         return;
     }
     if geometry.has_owners {
@@ -65,17 +65,17 @@ pub(crate) fn add(
     }
     let inodes = xfs_fscounts(fd).map_or(0, |[_, _, _, inodes]| inodes);
     let inodes = inodes.saturating_mul(geometry.inode.into());
-    items.push(Item::new(Kind::Metadata, signed(inodes)).part(Part::Inodes));
+    items.push(Item::new(ItemKind::Metadata, signed(inodes)).part(Part::Inodes));
     if geometry.has_reflink {
-        // More in files than is allocated is shared by several.
+        // If the files have more blocks than are allocated, some blocks are shared.
         let allocated = geometry.blocks.saturating_mul(block);
         let allocated = allocated.saturating_sub(log).saturating_sub(owned.free);
         let others = items
             .iter()
-            .filter(|item| item.is_in_used && item.kind != Kind::Reserved);
+            .filter(|item| item.is_in_used && item.kind != ItemKind::Reserved);
         let excess = sum(others).saturating_sub(signed(allocated));
         if excess > 0 {
-            items.push(Item::new(Kind::Shared, -excess).part(Part::AtLeast));
+            items.push(Item::new(ItemKind::Shared, -excess).part(Part::AtLeast));
         }
     }
 }
@@ -88,20 +88,20 @@ struct Owned {
     inodes: u64,
     trees: u64,
     copies: u64,
-    /// What files have in addition to the first that has the same blocks.
+    /// The bytes of files beyond the first that refers to the same blocks.
     repeated: u64,
-    /// Whether the owner of anything is known.
+    /// Whether the owners of blocks are known.
     has_owners: bool,
-    /// The end of the blocks of files so far.
+    /// The end of the blocks of files seen so far.
     end: u64,
 }
 
 impl Owned {
-    fn read(source: &Source<'_>) -> gate::Result<Owned> {
+    fn read(source: &TableSource<'_>) -> gate::Result<Owned> {
         const RECORDS: usize = 8192;
         let mut buffer = vec![0; FSMAP_HEAD + RECORDS * FSMAP_LEN];
         let (mut owned, mut from) = (Owned::default(), 0);
-        // The records that begin where the previous call ended: the next one repeats them.
+        // Each call of GETFSMAP repeats records at the boundary, which must not be counted twice.
         let mut known: Vec<Record> = Vec::new();
         loop {
             let range = from..u64::MAX;

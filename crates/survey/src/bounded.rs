@@ -1,25 +1,25 @@
-//! Walks and engines that were stopped at their limits.
+//! Walks and engines that were stopped at the limits of the survey.
 
 use std::time::Duration;
 
 use base::child::NoRun;
 use walk::EngineKind;
 
-/// A walk that was stopped at its limits, and what it allows to estimate.
+/// A walk that was stopped at its limits, and the basis for an estimate of a whole walk.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bounded {
-    /// The engine.
+    /// The engine that walked.
     pub engine: EngineKind,
-    /// The entries that it reached.
+    /// Number of entries that the walk reached.
     pub entries: u64,
-    /// The seconds that it took for them.
+    /// The elapsed time of the walk in seconds.
     pub seconds: f64,
-    /// Bytes that it read from disks and wrote to them.
+    /// The bytes read from and written to disks.
     pub bytes: u64,
-    /// Inodes of the file system, where the file system states them and all of it is below the
-    /// directory.
+    /// Number of inodes of the file system, if it is reported and all of the file system is below
+    /// the directory.
     pub inodes: Option<u64>,
-    /// Levels of the tree on which the engines were compared, if they were.
+    /// The depth to which the engines were compared; `None` if they were not compared.
     pub levels: Option<u32>,
 }
 
@@ -29,8 +29,8 @@ impl Bounded {
         self.entries as f64 / self.seconds.max(1e-9)
     }
 
-    /// Seconds that all inodes would take at that rate. Inodes are not entries, and where more
-    /// entries were seen than there are inodes, nothing can be estimated.
+    /// The estimated seconds for all inodes at that rate. `None` if more entries than inodes were
+    /// seen: the counts differ because of hard links.
     pub fn whole_seconds(&self) -> Option<f64> {
         let inodes = self
             .inodes
@@ -42,18 +42,18 @@ impl Bounded {
 /// An engine that was stopped in a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoppedEngine {
-    /// The engine.
+    /// The engine that was stopped.
     pub engine: EngineKind,
-    /// What it used up: time or I/O.
+    /// The limit that stopped it: time or I/O.
     pub why: NoRun,
-    /// The entries that it reached.
+    /// Number of entries that the engine reached.
     pub entries: u64,
-    /// Inodes of the file system, as in [`Bounded::inodes`].
+    /// Number of inodes of the file system, as in [`Bounded::inodes`].
     pub inodes: Option<u64>,
 }
 
 impl StoppedEngine {
-    /// How long it ran.
+    /// The time after which the engine was stopped.
     fn after(&self) -> Duration {
         match self.why {
             NoRun::Stopped(after) | NoRun::Moved(_, after) => after,
@@ -61,14 +61,14 @@ impl StoppedEngine {
         }
     }
 
-    /// Entries per second, and seconds that all inodes would take at that rate.
+    /// Number of inodes, the entries per second, and the estimated seconds for all inodes.
     pub fn estimate(&self) -> Option<(u64, f64, f64)> {
         let rate = self.entries as f64 / self.after().as_secs_f64();
         let inodes = self.inodes.filter(|inodes| self.entries <= *inodes)?;
         (rate.is_finite() && rate >= 1.0).then(|| (inodes, rate, inodes as f64 / rate))
     }
 
-    /// Whether it ran at all.
+    /// Whether the engine was started at all.
     pub fn has_run(&self) -> bool {
         !self.after().is_zero()
     }

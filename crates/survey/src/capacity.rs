@@ -1,4 +1,4 @@
-//! Capacity and state of the file systems that store files: one for each device.
+//! Capacity and state of the file systems that store files, one for each device.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,38 +9,38 @@ use mounts::fault::Fault;
 use mounts::{Point, is_pseudo, may_hang};
 use ondisk::Dev;
 
-/// Space and inodes of a file system, as statfs(2) states them.
+/// Space and inodes of a file system, as reported by statfs(2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capacity {
-    /// Bytes in all.
+    /// The total space in bytes.
     pub size: u64,
-    /// Bytes in use.
+    /// The used space in bytes.
     pub used: u64,
-    /// Bytes that users may still write.
+    /// The space in bytes that unprivileged users may use.
     pub available: u64,
-    /// Inodes in all; 0 where the file system has no fixed number.
+    /// The total number of inodes; 0 if it is not fixed.
     pub inodes: u64,
-    /// Inodes in use.
+    /// Number of used inodes.
     pub inodes_used: u64,
 }
 
 impl Capacity {
-    /// Percent of the space in use, as df(1) gives it: of what users may use.
+    /// The used percentage of the space, as df(1) computes it: without the reserve for root.
     pub fn percent(&self) -> Option<f64> {
         percent(self.used, self.used.saturating_add(self.available))
     }
 
-    /// Percent of the inodes in use.
+    /// The used percentage of the inodes.
     pub fn inodes_percent(&self) -> Option<f64> {
         percent(self.inodes_used, self.inodes)
     }
 
-    /// Whether users can make no more files, though there may be space.
+    /// Whether no inodes are left, even if space is available.
     pub fn lacks_inodes(&self) -> bool {
         self.inodes > 0 && self.inodes_used >= self.inodes
     }
 
-    /// Whether users have no space, or no inodes, left.
+    /// Whether users have no space or no inodes left.
     fn is_full(&self) -> bool {
         self.lacks_inodes() || self.used > 0 && self.available == 0
     }
@@ -53,32 +53,32 @@ fn percent(part: u64, whole: u64) -> Option<f64> {
 /// The state of a file system, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FsState {
-    /// It did not answer within the deadline.
+    /// The file system did not answer within the deadline.
     Hung,
-    /// Its server or device is gone.
+    /// The server or device of the file system is gone.
     Stale,
-    /// No space or no inodes are left to users.
+    /// Users have no space or no inodes left.
     Full,
-    /// An error has made it read-only.
+    /// The kernel has made the file system read-only after an error.
     ReadOnlyByError,
-    /// It was shut down, or it has recorded errors.
+    /// The file system was shut down, or has recorded errors.
     Failing,
-    /// At least nine tenths of the space or of the inodes are in use.
+    /// At least 90 % of the space or of the inodes are used.
     NearlyFull,
-    /// It answered late.
+    /// The file system answered late.
     Slow,
-    /// This user may not look at it.
+    /// This user has no permission to examine the file system.
     Denied,
-    /// It may be on a server that does not answer, and was not asked.
+    /// The file system may be on a server that does not answer, so it was not examined.
     NotChecked,
-    /// It is mounted read-only.
+    /// The file system is mounted read-only.
     ReadOnly,
-    /// None of these.
+    /// No problem is known.
     Ok,
 }
 
 impl FsState {
-    /// Its name in tables and in the JSON.
+    /// The name of the state in tables and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             FsState::Hung => "hung",
@@ -95,12 +95,12 @@ impl FsState {
         }
     }
 
-    /// Whether it is known to be in order.
+    /// Whether the state is known to be good.
     pub fn is_ok(self) -> bool {
         matches!(self, FsState::Ok | FsState::ReadOnly)
     }
 
-    /// Whether somebody should look at it.
+    /// Whether the state needs attention.
     pub fn is_bad(self) -> bool {
         self <= FsState::Slow
     }
@@ -110,17 +110,17 @@ impl FsState {
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FileSystem {
-    /// Where it is mounted; of several places the one that shows most of it.
+    /// The mount point; of several, that of the mount that shows most of the file system.
     pub target: Vec<u8>,
     pub fstype: Vec<u8>,
     pub source: Option<Vec<u8>>,
-    /// `None` where it was not asked, or did not say.
+    /// `None` if the file system was not examined, or does not report its capacity.
     pub capacity: Option<Capacity>,
     pub state: FsState,
 }
 
-/// The file systems that store files, the worst and fullest first, and how many mounts are pseudo
-/// file systems.
+/// The file systems that store files, the worst state and fullest first, and the number of mounts
+/// of pseudo file systems.
 pub fn file_systems(
     points: &[&Point],
     capacities: &HashMap<Dev, Capacity>,
@@ -153,7 +153,7 @@ pub fn file_systems(
     (found, pseudo)
 }
 
-/// The file systems that are full, each with its path.
+/// The full file systems with their mount points.
 pub fn full<'a>(
     points: &[&'a Point],
     capacities: &HashMap<Dev, Capacity>,
@@ -166,8 +166,8 @@ pub fn full<'a>(
     full.collect()
 }
 
-/// One mount for each file system that stores files: of all of it rather than of a part, one that may
-/// be written rather than one that may not, and with the shortest path.
+/// One mount for each file system that stores files. Prefers mounts of the whole file system, then
+/// writable mounts, then the shortest path.
 pub fn representatives<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let mut best: HashMap<Dev, &'a Point> = HashMap::new();
     let is_read_only = |point: &Point| point.content.as_ref().is_some_and(|it| it.mount_read_only);
@@ -191,8 +191,8 @@ pub fn representatives<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     points.iter().copied().filter(is_best).collect()
 }
 
-/// The mounts of [`representatives`] that can be asked for their capacity without waiting for a
-/// server: neither are they on one that has not answered, nor does their path lead through one.
+/// The mounts of [`representatives`] whose capacity can be read without waiting for a server:
+/// neither the mount nor its path depends on a server that did not answer.
 pub fn answering<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let is_doubtful = |point: &&Point| match point.verdict {
         Some(verdict) => !matches!(verdict, Verdict::Ok | Verdict::Failing),
@@ -207,7 +207,7 @@ pub fn answering<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     found
 }
 
-/// Whether it is an image that is always full and read-only.
+/// Whether the file system is a read-only image, which is always full.
 fn is_image(fstype: &[u8]) -> bool {
     [&b"squashfs"[..], b"iso9660", b"erofs", b"cramfs", b"udf"].contains(&fstype)
 }

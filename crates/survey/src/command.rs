@@ -1,4 +1,4 @@
-//! The commands that a survey names; how they are typed is worded elsewhere.
+//! The commands that a survey recommends, as data; the crate `cli` formats them.
 
 use probe::Experiment;
 use walk::EngineKind;
@@ -6,14 +6,14 @@ use walk::EngineKind;
 use crate::capacity::Capacity;
 use crate::section::Section;
 
-/// A command on the directory of the survey, or on another one where that is given.
+/// A command for the surveyed directory, or for the given one.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Command<'a> {
     /// List the mounts.
     Mounts,
     /// Check that each mount answers.
     CheckMounts,
-    /// The mounts that do not answer, as patterns for other programs.
+    /// List the mounts that do not answer, as exclude patterns for backup programs.
     ListExcludes,
     /// Check the servers of the network mounts.
     CheckServers,
@@ -21,33 +21,35 @@ pub enum Command<'a> {
     CompareMethods,
     /// Probe a directory with these experiments.
     Probe(&'a [u8], Vec<Experiment>),
-    /// Walk.
+    /// Walk the surveyed directory.
     Walk,
-    /// What takes most of the space of a full file system, or of its inodes if they are used up.
+    /// List the directories with most space on a full file system, or with most inodes if these are
+    /// used up.
     Largest(&'a [u8], Capacity),
-    /// Walk by this engine.
+    /// Walk with this engine.
     WalkBy(EngineKind),
-    /// Walk, and write a catalog into this directory; into the working directory if it is empty.
+    /// Walk, and write a catalog into this directory; an empty path is the working directory.
     WriteCatalog(&'a [u8]),
-    /// Compare the engines, on the part of the tree that the survey compared them on.
+    /// Compare the engines, on the same part of the tree as the survey did.
     CompareEngines,
-    /// The same, as root.
+    /// Compare the engines as root.
     CompareEnginesAsRoot,
-    /// Gather what a dump would, and account for it.
+    /// Read the metadata for a dump, and account for the calls.
     GatherDump,
-    /// Make a full dump, and a catalog for increments, in this directory; likewise.
+    /// Write a full dump, and a catalog for increments, into this directory; an empty path is the
+    /// working directory.
     DumpInFull(&'a [u8]),
-    /// Account for a walk with one call after the other.
+    /// Account for the calls of a walk with one call at a time.
     Account,
-    /// Search the paths of the usual program.
+    /// Trace the path searches of the usual program.
     Start,
-    /// Search the paths of this program.
+    /// Trace the path searches of this program.
     StartOf(&'static str),
-    /// The same, with every directory that it searches.
+    /// Trace the path searches of this program, and list every directory.
     StartInDetail(&'static str),
     /// Measure the price of each system call.
     Prices,
-    /// Gather a section that is missing.
+    /// Measure a section that is missing.
     Gather(Section),
     /// Survey as root.
     SurveyAsRoot,

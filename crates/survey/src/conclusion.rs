@@ -15,20 +15,20 @@ use crate::command::Command;
 use crate::missing::{Missing, Unseen};
 use crate::section::Section;
 
-/// A finding or a piece of advice.
+/// A finding or a piece of advice, as data.
 pub struct Conclusion<'a> {
-    /// What it says.
+    /// The content of the conclusion.
     pub statement: Statement<'a>,
-    /// The section that it is drawn from.
+    /// The section from which the conclusion is derived.
     pub section: Section,
-    /// How much it matters, against others.
+    /// The importance relative to other conclusions.
     pub weight: u32,
-    /// The command that shows more, or that is recommended.
+    /// The command that prints details, or that is recommended.
     pub command: Command<'a>,
 }
 
 impl<'a> Conclusion<'a> {
-    /// A conclusion from these parts.
+    /// Creates a conclusion.
     pub fn new(
         section: Section,
         weight: u32,
@@ -44,21 +44,21 @@ impl<'a> Conclusion<'a> {
     }
 }
 
-/// Something worth knowing, or worth doing.
+/// The content of a finding or of an advice.
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Statement<'a> {
-    /// How many mounts there are, how many are unusual, and which of them.
+    /// Number of mounts, the number of unusual ones, and their paths by kind of anomaly.
     Mounts(usize, usize, Vec<(AnomalyKind, Vec<&'a [u8]>)>),
     /// File systems on which users have no space or no inodes left.
     Full(Vec<(&'a [u8], Capacity)>),
-    /// The method that finds the mounts, and the most expensive one.
+    /// The method that is used to find mounts, and the most expensive method.
     MountMethods(Cost, Cost),
     /// The properties of the first file system that was probed.
     FileSystem {
         report: &'a ProbeReport,
         dir: &'a [u8],
         memory: Option<u64>,
-        /// How many other file systems were probed.
+        /// Number of other file systems that were probed.
         others: usize,
     },
     KernelDisagrees {
@@ -67,84 +67,84 @@ pub enum Statement<'a> {
         measured: &'a Value,
         stated: &'a Value,
     },
-    /// The cost of a walk, and of a walk one call after the other.
+    /// The cost of a walk, and of a walk with one call at a time.
     Walk(Cost, Option<Cost>),
-    /// A walk needs more than a survey may use; the engines walked a part.
+    /// A walk exceeds the survey's limits, so the engines were compared on a part of the tree.
     BoundedWalk {
         bounded: &'a Bounded,
         cost: Option<Cost>,
         plain: Option<Cost>,
     },
-    /// No engine finished: the one that a walk would take, and the one call after the other.
+    /// No engine finished: the engine that a walk would use, and the engine `stat`.
     StoppedWalk(&'a StoppedEngine, Option<&'a StoppedEngine>),
-    /// The engines report different trees, and why.
+    /// The engines report different trees; the reason.
     EnginesDiffer(Agreement),
     PathSearch(&'a StartupReport),
-    /// The cost of a dump when nothing has changed.
+    /// The cost of a dump if nothing has changed.
     NightlyDump(&'a Nightly),
-    /// The system call in which a walk spends most time, and its share of that.
+    /// The system call in which a walk spends most time, and its percentage.
     DearestCall(&'static str, Sum, f64),
-    /// The price of statx(2), and of an empty call, in nanoseconds.
+    /// The price of statx(2) and of an empty call, in nanoseconds.
     StatxPrice {
         warm: f64,
         cold: Option<f64>,
         empty: Option<f64>,
     },
 
-    /// Do something about the mounts of a kind.
+    /// Fix the mounts with this kind of anomaly.
     MendMounts(AnomalyKind, Vec<&'a [u8]>),
-    /// Make room on full file systems.
+    /// Free space on full file systems.
     FreeSpace(Vec<(&'a [u8], Capacity)>),
-    /// Check so many network mounts before scans.
+    /// Check this many network mounts before a scan.
     CheckServers(usize),
-    /// Keep a catalog: a scan takes long.
+    /// Keep a catalog, because a scan takes long.
     KeepCatalog(Effort<'a>),
     ChooseEngine {
         fastest: Cost,
         default: Cost,
     },
-    /// Have fathom walk instead of a tool that makes one call after the other.
+    /// Walk with fathom instead of a tool that makes one call at a time.
     ReplacePlainWalk {
         cost: Cost,
         plain: Cost,
-        /// A walk of all was stopped, and the engines walked a part.
+        /// The walk that was stopped, if the engines were compared on a part of the tree only.
         bounded: Option<&'a Bounded>,
     },
-    /// Walk as root: this engine needs it.
+    /// Walk as root, because this engine needs it.
     WalkAsRoot(EngineKind, Effort<'a>),
     FixSearch(&'a ProgramStart, &'a Fix),
     DumpIncrements(&'a Nightly),
-    /// Change the calls of a program that walks.
+    /// Change the system calls of a program that walks.
     ChangeCalls(&'a WhatIfChange),
     SurveyAsRoot(&'a [Unseen]),
     Gather(Section, &'a Missing),
 }
 
-/// The cost of one way to find mounts or to walk.
+/// The cost of one method to find mounts, or of one engine.
 #[derive(Clone)]
 pub struct Cost {
-    /// The method or the engine.
+    /// The name of the method or engine.
     pub name: &'static str,
-    /// Mounts or entries that it found.
+    /// Number of mounts or entries found.
     pub found: u64,
-    /// The median of its elapsed times.
+    /// The median of the elapsed times, in milliseconds.
     pub ms: f64,
-    /// Its system calls.
+    /// Number of system calls.
     pub calls: u64,
 }
 
-/// What a walk takes, as far as it is known.
+/// The time of a walk, measured or estimated.
 pub enum Effort<'a> {
-    /// It was measured, in milliseconds.
+    /// The measured time in milliseconds.
     Ms(f64),
-    /// It was stopped, and what that allows to estimate.
+    /// The walk was stopped; the time of a whole walk can be estimated.
     Bounded(&'a Bounded),
     /// The engine was stopped in the comparison.
     Stopped(&'a StoppedEngine),
 }
 
 impl Effort<'_> {
-    /// The seconds that a walk takes, measured or estimated.
+    /// The seconds of a walk, measured or estimated; `None` if unknown.
     pub fn seconds(&self) -> Option<f64> {
         match self {
             Effort::Ms(ms) => Some(ms / 1e3),

@@ -1,15 +1,15 @@
-//! What the usual work on a file system costs now, and what it could cost.
+//! The present and the possible cost of usual work on a file system.
 
 use pathsearch::Change;
 
 use crate::section::Section;
 
-/// Work that a survey prices.
+/// Usual work whose cost a survey estimates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
     /// Reading the metadata of every entry.
     Scan,
-    /// A dump in a night.
+    /// A dump every night.
     Backup,
     /// The start of a program.
     Start,
@@ -20,7 +20,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Its name in tables and in the JSON.
+    /// The name of the activity in tables and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Activity::Scan => "scan",
@@ -32,23 +32,23 @@ impl Activity {
     }
 }
 
-/// What an activity costs.
+/// The cost of an activity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     /// Measured seconds.
     Seconds(f64),
-    /// Seconds that a part of the work allows to estimate.
+    /// Seconds estimated from a part of the work.
     EstimatedSeconds(f64),
     /// Bytes to read.
     Bytes(u64),
-    /// Bytes to read, if as much changes as is assumed.
+    /// Bytes to read, with an assumed share of changes.
     EstimatedBytes(u64),
-    /// At most so many bytes to read.
+    /// An upper bound of the bytes to read.
     AtMostBytes(u64),
 }
 
 impl Amount {
-    /// Its value, in its unit.
+    /// The value in seconds or bytes.
     pub fn value(self) -> f64 {
         match self {
             Amount::Seconds(seconds) | Amount::EstimatedSeconds(seconds) => seconds,
@@ -58,12 +58,12 @@ impl Amount {
         }
     }
 
-    /// Whether it is an estimate or an upper bound, and was not measured.
+    /// Whether the amount is an estimate or an upper bound.
     pub fn is_estimated(self) -> bool {
         !matches!(self, Amount::Seconds(_) | Amount::Bytes(_))
     }
 
-    /// Its unit.
+    /// The unit of the value.
     pub fn unit(self) -> &'static str {
         match self {
             Amount::Seconds(_) | Amount::EstimatedSeconds(_) => "seconds",
@@ -72,39 +72,39 @@ impl Amount {
     }
 }
 
-/// What makes the possible cost possible, or would tell an unknown one.
+/// The way to the possible cost; or, if that is unknown, the way to measure it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Means<'a> {
-    /// Nothing that was measured costs less.
+    /// Nothing measured costs less.
     Fastest,
-    /// This engine.
+    /// Walk with this engine, the fastest one.
     Engine(&'static str),
-    /// Dumping only what has changed; one file in a hundred.
+    /// Dump increments, with 1 % of the files changed.
     Increments,
-    /// A change to the environment of the program.
+    /// Change the environment of the program.
     Change(&'a Change),
     /// No change saves enough.
     NoChange,
-    /// Keeping metadata in memory.
+    /// Keep metadata in memory.
     Cached,
-    /// Calling it once for many writes.
+    /// Call fsync(2) once for many writes.
     Batches,
-    /// A longer survey (`--deep`) tells.
+    /// Unknown: run a longer survey (`--deep`).
     Deep,
-    /// The command of this section tells.
+    /// Unknown: run the command of this section.
     Measure(Section),
 }
 
-/// What an activity costs now, and could cost.
+/// The present and the possible cost of an activity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ActivityCost<'a> {
     pub activity: Activity,
-    /// `None` where it is unknown.
+    /// `None` if unknown.
     pub now: Option<Amount>,
-    /// `None` where nothing cheaper is known.
+    /// `None` if nothing cheaper is known.
     pub possible: Option<Amount>,
     pub by: Means<'a>,
-    /// The command whose start it is.
+    /// For a program start, the command.
     pub command: Option<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! What the steps of a survey gathered.
+//! The results of the steps of a survey.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,69 +17,70 @@ use crate::missing::{Missing, Unseen};
 use crate::section::Section;
 use crate::step::StepTaken;
 
-/// The mounts, and whether the directory can be read without waiting for a server.
+/// The mounts, and whether the surveyed directory can be read without waiting for a server.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Mounted {
     pub report: LocateReport,
-    /// The mount that the directory is on, where it is not itself a mount point.
+    /// The mount of the surveyed directory, unless the directory is itself a mount point.
     pub own: Option<Point>,
-    /// The directory is on a file system whose server might not respond.
+    /// Whether the surveyed directory is on a file system whose server may not respond.
     pub is_remote: bool,
-    /// That server did not respond in time.
+    /// Whether the server did not respond in time.
     pub is_silent: bool,
-    /// Patterns of the mounts that walks skip: reading the attributes of a mount point asks the
-    /// server of what is mounted there.
+    /// Exclude patterns for mounts: reading the attributes of a mount point would contact the
+    /// server of its mount.
     pub excludes: Vec<String>,
 }
 
 impl Mounted {
-    /// The mount that the directory is on, and those at or under it.
+    /// The mount of the surveyed directory, and all mounts below.
     pub fn all(&self) -> Vec<&Point> {
         self.own.iter().chain(&self.report.points).collect()
     }
 }
 
-/// What the methods of finding mounts cost.
+/// The costs of the methods to find mounts.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ComparedMethods {
     pub comparison: mounts::compare::Comparison,
     pub skipped: Option<SkippedMethods>,
 }
 
-/// Methods that search every directory, and were skipped so that they do not wait for servers.
+/// Methods that read every directory, and were skipped because that could hang on a server.
 pub struct SkippedMethods {
-    /// The methods.
+    /// The methods that were skipped.
     pub methods: Vec<Method>,
-    /// The first mount whose server they would wait for.
+    /// The first mount whose server could hang.
     pub target: Vec<u8>,
-    /// How many other such mounts there are.
+    /// Number of further mounts whose servers could hang.
     pub others: usize,
-    /// Network mounts were checked, and those did not answer; else they were not asked.
+    /// Whether the network mounts were checked, and did not answer; otherwise they were not
+    /// checked.
     pub was_checked: bool,
 }
 
-/// What the experiments on a file system found.
+/// The results of the experiments on a file system.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Probed {
     pub dir: Vec<u8>,
     pub report: ProbeReport,
 }
 
-/// What a walk costs.
+/// The costs of a walk.
 pub struct Walking {
-    /// The mount that is walked, and the engine that a walk would take.
+    /// The walked mount, and the engine that a walk would use.
     pub part: Part,
-    /// What each engine costs; where a walk was stopped, on a part of the tree.
+    /// The costs of each engine; if the walk was stopped, on a part of the tree.
     pub engines: walk::compare::Comparison,
-    /// The entries of the directories with most entries, to a depth of 2, as far as a walk came.
+    /// The directories with most entries, to a depth of 2, as far as the walk came.
     pub directories: Vec<DirectoryCount>,
-    /// How far a walk came that was stopped.
+    /// The progress of a walk that was stopped.
     pub bounded: Option<Bounded>,
     /// Engines that were stopped in the comparison.
     pub stopped: Vec<StoppedEngine>,
 }
 
-/// What the steps gathered; `None` or empty where they did not come to it.
+/// The results of the steps; `None` or empty if a step was not completed.
 #[derive(Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Found {
@@ -91,26 +92,26 @@ pub struct Found {
     pub startup: Option<StartupReport>,
     /// The price of each system call.
     pub gates: Option<Probed>,
-    /// A directory on each file system that is to be probed.
+    /// A directory on each file system to be probed.
     pub to_probe: Vec<Vec<u8>>,
     pub file_systems: Vec<Probed>,
-    /// Of each file system that stores files and answers.
+    /// The capacities of the file systems that store files and answer.
     pub capacities: HashMap<Dev, Capacity>,
     pub warnings: Vec<Warning>,
     pub unseen: Vec<Unseen>,
     pub steps: Vec<StepTaken>,
-    /// Bytes that were read and written: as the kernel or the experiments count them, whichever is
+    /// The bytes read and written, as counted by the kernel or by the experiments, whichever is
     /// more.
     pub charged: u64,
-    /// Why sections were not gathered.
+    /// The reasons why sections are missing.
     pub missing: BTreeMap<Section, Missing>,
 }
 
 impl Found {
-    /// The mounts, unless the server of the directory does not respond.
+    /// The mounts, if the server of the surveyed directory responds.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why the mounts are missing or unusable.
     pub fn responding(&self) -> Result<&Mounted, Missing> {
         match &self.mounts {
             None => Err(Missing::NoMounts),
@@ -119,7 +120,7 @@ impl Found {
         }
     }
 
-    /// Why a section was not gathered.
+    /// The reason why a section is missing.
     pub fn why_missing(&self, section: Section) -> &Missing {
         let otherwise = match section {
             Section::Probe => &Missing::NoDisk,
@@ -128,7 +129,7 @@ impl Found {
         self.missing.get(&section).unwrap_or(otherwise)
     }
 
-    /// Levels of the tree on which the engines were compared, if not on all.
+    /// The depth to which the engines were compared; `None` if they read the whole tree.
     pub fn compared_levels(&self) -> Option<u32> {
         let bounded = self.walking.as_ref()?.bounded.as_ref()?;
         bounded.levels

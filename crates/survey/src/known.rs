@@ -1,37 +1,37 @@
-//! What the experiments tell of a file system, and the prices of its system calls.
+//! The measured properties of a file system, and the prices of its system calls.
 
 use probe::finding::Source;
 use probe::{Finding, Price, ProbeReport, Quantity, Value};
 
-/// The price of a system call on one thread; of several, the first, which has the plainest
-/// argument.
+/// The price of a system call on one thread. Of several prices, the first one, which has the
+/// simplest argument.
 pub fn best_price<'a>(prices: &'a [Price], gate: &str, warm: bool) -> Option<&'a Price> {
     let mut prices = prices.iter();
     prices.find(|price| price.call.name() == gate && price.warm == warm && price.threads == 1)
 }
 
-/// The results that give a file system's block, the better one first. All are in bytes.
+/// Quantities that measure a file system's block, the more reliable one first. All are in bytes.
 pub const BLOCK: [Quantity; 2] = [Quantity::AllocationBlock, Quantity::AllocationBlockByTime];
-/// The same of its readahead.
+/// Quantities that measure readahead, the more reliable one first.
 pub const READAHEAD: [Quantity; 2] = [Quantity::ReadaheadSteady, Quantity::ReadaheadSteadyByTime];
-/// The same of its extents.
+/// Quantities that measure extents, the more reliable one first.
 pub const EXTENT: [Quantity; 2] = [Quantity::ExtentLargest, Quantity::ExtentByTime];
 
-/// What is known of a property of a file system, in bytes.
+/// The knowledge about a property of a file system; values are in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Known<'a> {
-    /// It was measured.
+    /// The measured value.
     Measured(&'a Value),
-    /// It could not be measured; the kernel states this.
+    /// The kernel's value, because the property could not be measured.
     Stated(&'a Value),
-    /// It could not be measured, and the kernel states nothing.
+    /// The property could not be measured, and the kernel does not report it.
     Unknown,
     /// No experiment was made.
     NotMeasured,
 }
 
 impl<'a> Known<'a> {
-    /// From these results, the better one first.
+    /// The measured value, else the kernel's, of the first quantity that has one.
     pub fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> Known<'a> {
         let quantities = quantities.iter();
         let results: Vec<&Finding> = quantities
@@ -48,18 +48,18 @@ impl<'a> Known<'a> {
     }
 }
 
-/// How much of a file system the page cache holds.
+/// The size of the page cache for a file system.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CacheSize<'a> {
-    /// It was measured, or not.
+    /// The result of an experiment, or its absence.
     Known(Known<'a>),
-    /// At most so much, for lack of memory, or by the limit of a cgroup in this file.
+    /// An upper bound by memory, or by the limit of a cgroup in this file.
     AtMost(&'a Value, Option<&'a str>),
 }
 
 impl<'a> CacheSize<'a> {
-    /// A size measured in a cgroup that was made for it, with a limit of its own, is not that of
-    /// other processes: the limit of this process's own cgroup then says more.
+    /// Evaluates a report. A size measured in a temporary cgroup with a limit of its own does not
+    /// apply to other processes, so the limit of this process's cgroup is used instead.
     pub fn new(report: &'a ProbeReport) -> CacheSize<'a> {
         let capacity = report.find(Quantity::CacheCapacity);
         let limit = report.find(Quantity::CacheLimit);

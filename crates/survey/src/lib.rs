@@ -1,22 +1,22 @@
-//! A survey of a machine: its steps, what they gather, and what is concluded from it, as data. The command
-//! line makes words, tables and pages of it.
+//! A survey of a machine: its steps, their results, and the conclusions, as data. The crate `cli` makes text,
+//! tables and pages of it.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`section`] | the sections of a survey |
-//! | [`missing`] | why a section was not gathered |
+//! | [`missing`] | the reasons why a section is missing |
 //! | [`step`] | the steps of a survey, and how each ended |
 //! | [`machine`] | the machine |
-//! | `steps` | take the steps, each in a process of its own |
+//! | `steps` | runs the steps, each in a process of its own |
 //! | [`warning`] | the warnings of a survey |
-//! | [`found`] | what the steps gathered |
-//! | [`survey`] | a survey: what was gathered and what is concluded from it |
-//! | [`conclude`](mod@conclude) | draws findings, advice and costs from what was gathered |
+//! | [`found`] | the results of the steps |
+//! | [`survey`] | a survey: results and conclusions |
+//! | [`conclude`](mod@conclude) | derives findings, advice and costs from the results |
 //! | [`conclusion`] | findings and advice as data |
-//! | [`command`] | the commands that a survey names |
-//! | [`known`] | what the experiments tell of a file system |
+//! | [`command`] | the commands that a survey recommends |
+//! | [`known`] | measured properties of a file system |
 //! | [`capacity`] | size, use and state of each file system |
-//! | [`cost`] | what the usual work costs now, and could cost |
+//! | [`cost`] | the present and the possible cost of usual work |
 //! | [`bounded`] | walks that were stopped at their limits |
 #![forbid(unsafe_code)]
 
@@ -52,9 +52,9 @@ pub use steps::walking::walk_call_by_call;
 pub use survey::Survey;
 pub use warning::{FailedStep, WarningKind};
 
-/// Takes the steps of a survey, and tells `observer` what it is doing. The calling process must have
-/// one thread: it splits in two before each step, and this function returns in the process that has
-/// taken the last one. The others end as that one does.
+/// Runs the steps of a survey, and reports its activity to `observer`. The calling process must have
+/// one thread: it forks before each step, and this function returns in the process that ran the last
+/// step. The other processes exit with the status of that one.
 pub fn gather(options: &SurveyOptions, observer: &mut Observer<'_>) -> (Found, Machine) {
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     let mut found = Found::default();

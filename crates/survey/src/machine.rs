@@ -1,4 +1,4 @@
-//! The machine that a survey is taken on.
+//! The machine on which a survey runs.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::missing::Unseen;
 use crate::steps::context::SurveyOptions;
 use crate::steps::take;
 
-/// The machine, and what the survey of it took.
+/// The machine, and the resources that the survey used.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Machine {
@@ -22,36 +22,36 @@ pub struct Machine {
     pub host: Option<Vec<u8>>,
     pub kernel: String,
     pub arch: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cpus: usize,
     pub memory: Option<u64>,
     pub root: bool,
-    /// The program that runs a command as root, if there is one: `sudo` or `doas`.
+    /// The program that runs a command as root: `sudo` or `doas`; `None` if there is none.
     pub sudo: Option<&'static str>,
-    /// Where this user can write files, and the bytes that are available there: the working directory, whose
-    /// name is empty, and those for temporary files.
+    /// Directories in which this user can write files, and the bytes available there: the working directory
+    /// (an empty path), and those for temporary files.
     pub places: Vec<(Vec<u8>, u64)>,
-    /// Whether this user may write in the directory of the survey.
+    /// Whether this user may write to the surveyed directory.
     pub is_writable: bool,
-    /// What more privilege would have shown.
+    /// The results that more privilege would have added.
     pub unseen: Vec<Unseen>,
     pub version: &'static str,
-    /// When the survey began, in seconds since 1970.
+    /// The start of the survey, in seconds since 1970.
     pub when: i64,
     pub seconds: f64,
-    /// Bytes that it read from disks.
+    /// The bytes read from disks.
     pub bytes_read: u64,
-    /// Bytes that it wrote to temporary files.
+    /// The bytes written to temporary files.
     pub bytes_written: u64,
-    /// Seconds that it was allowed.
+    /// The limit of the survey's time in seconds.
     pub limit_seconds: f64,
-    /// Bytes that it was allowed to read and write together.
+    /// The limit of bytes read and written together.
     pub limit_bytes: u64,
     pub deep: bool,
 }
 
 impl Machine {
-    /// This machine, and what a survey took that began at `when`.
+    /// This machine, and the resources used by a survey that began at `when`.
     pub(crate) fn of_survey(
         options: &SurveyOptions,
         found: &mut Found,
@@ -90,8 +90,8 @@ impl Machine {
     }
 }
 
-/// Where files can be written, as [`Machine::places`] has it. A working directory whose server does not answer
-/// is none.
+/// Directories in which files can be written, for [`Machine::places`]. Omits a working directory whose server
+/// does not answer.
 fn places() -> Vec<(Vec<u8>, u64)> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let look = |dir: &[u8]| {

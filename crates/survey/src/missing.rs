@@ -1,4 +1,4 @@
-//! Why a section was not gathered, and what more privilege would have shown.
+//! The reasons why a section is missing, and the results that more privilege would have added.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,62 +6,62 @@ use std::time::Duration;
 
 use base::child::NoRun;
 
-/// Why a section was not gathered.
+/// The reason why a section is missing.
 #[derive(Clone, Debug)]
 pub enum Missing {
-    /// The survey was interrupted before it.
+    /// The survey was interrupted before the step of the section.
     Interrupted,
-    /// The survey was interrupted while it was gathered.
+    /// The survey was interrupted during the step of the section.
     InterruptedMidway,
-    /// It needs the mounts, which are unknown.
+    /// The step needs the mounts, which are unknown.
     NoMounts,
-    /// It needs a walk, which is missing too.
+    /// The step needs a walk, which is missing, too.
     NoWalk,
-    /// It needs the directories of PATH, which are missing too.
+    /// The step needs the directories of PATH, which are missing, too.
     NoPath,
-    /// It takes longer than this limit, or more I/O than its own.
+    /// The step takes longer than this limit, or more I/O than its limit.
     TooLong(Duration),
-    /// It was stopped at its limit of I/O.
+    /// The step was stopped at its limit of I/O.
     TooMuchIo(NoRun),
-    /// The server behind the directory does not respond.
+    /// The server of the surveyed directory does not respond.
     SilentServer,
-    /// The server behind the directory might not respond, and was not asked.
+    /// The server of the surveyed directory might not respond, so it was not contacted.
     RemoteServer,
-    /// No way to find the mounts finished.
+    /// No method to find mounts finished.
     NoMethod,
     /// There is no PATH, and no program could be started.
     NothingToStart,
     /// A directory of PATH does not respond.
     SilentPath,
-    /// There are more network mounts to exclude than a command line can name.
+    /// The excluded network mounts exceed the length of a command line.
     TooManyExcludes,
     /// The walk ended early.
     WalkEnded,
-    /// Gathering failed.
+    /// Reading the metadata failed.
     GatherFailed,
     /// The process of the step was killed by a signal.
     Killed(i32),
     /// The process of the step failed.
     ProcessFailed,
-    /// The process of the step was stopped after so long.
+    /// The process of the step was killed at its limit of time.
     Overdue(Duration),
-    /// No local disk that can be written to is mounted.
+    /// No writable local disk is mounted.
     NoDisk,
-    /// There is nothing to gather.
+    /// There is nothing to measure.
     Nothing,
-    /// Something else failed.
+    /// A task of the step failed.
     Failed(Failure),
-    /// It was skipped because something else failed.
+    /// The step was skipped because a task failed.
     Skipped(Failure),
 }
 
 impl Missing {
-    /// Because something failed.
+    /// Creates the reason from the error of a task.
     pub(crate) fn failed(task: Task, cause: impl Error + Send + Sync + 'static) -> Missing {
         Missing::Failed(Failure::new(task, cause))
     }
 
-    /// Whether something is wrong, rather than left out on purpose or for lack of time.
+    /// Whether an error is the reason, rather than a deliberate omission or a limit of time.
     pub fn is_wrong(&self) -> bool {
         use Missing::*;
         matches!(
@@ -76,23 +76,23 @@ impl Missing {
         )
     }
 
-    /// Whether it was stopped, rather than not tried.
+    /// Whether the step was stopped, rather than not started.
     pub fn is_stopped(&self) -> bool {
         self.is_wrong() || matches!(self, Missing::TooLong(_))
     }
 }
 
-/// An error in gathering a section.
+/// An error in a task of a step.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What failed.
+    /// The task that failed.
     pub task: Task,
-    /// Why.
+    /// The cause of the failure.
     pub cause: Arc<dyn Error + Send + Sync>,
 }
 
 impl Failure {
-    /// An error in a task.
+    /// Creates a failure of a task.
     pub fn new(task: Task, cause: impl Error + Send + Sync + 'static) -> Failure {
         Failure {
             task,
@@ -101,7 +101,7 @@ impl Failure {
     }
 }
 
-/// What can fail in gathering a section.
+/// A task of a step, which can fail.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Task {
@@ -113,19 +113,19 @@ pub enum Task {
     TraceStart,
     /// Probing a directory.
     Probe(Vec<u8>),
-    /// Any other: the cause says it.
+    /// Any other task: the cause explains it.
     Other,
 }
 
-/// What more privilege would have shown.
+/// Results that more privilege would have added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unseen {
-    /// What is in directories that this user cannot read.
+    /// The contents of directories that this user cannot read.
     UnreadableDirectories,
-    /// Experiments on the file system at a directory where this user can create no files.
+    /// Experiments on a file system where this user cannot create files, by its directory.
     Experiments(Vec<u8>),
     /// Engines that read many inodes at a time, or the tables of the file system.
     BulkEngines,
-    /// The meter with the least overhead.
+    /// The meter with the lowest overhead, `bpf`.
     BpfMeter,
 }

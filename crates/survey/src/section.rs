@@ -22,7 +22,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// Its name in the JSON.
+    /// The name of the section in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Section::Mounts => "mounts",

@@ -2,18 +2,18 @@
 
 use crate::section::Section;
 
-/// A step of a survey; they are taken in this order.
+/// A step of a survey; the steps run in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepKind {
     /// Reads the mount table, and checks the mounts.
     MountTable,
-    /// Asks each file system for its capacity.
+    /// Reads the capacity of each file system.
     Capacities,
     /// Walks with each engine.
     Engines,
-    /// Gathers the metadata that a dump needs.
+    /// Reads the metadata that a dump needs.
     Dump,
-    /// Compares the methods to find mounts.
+    /// Compares the methods of finding mounts.
     Methods,
     /// Accounts for the system calls of a walk.
     Account,
@@ -26,7 +26,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Its name on the progress line and in the JSON.
+    /// The name of the step on the progress line and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             StepKind::MountTable => "mount table",
@@ -41,15 +41,15 @@ impl StepKind {
         }
     }
 
-    /// How many steps there are.
+    /// Number of steps.
     pub const COUNT: usize = StepKind::Experiments as usize + 1;
 
-    /// Its number in the order in which they are taken, from 1.
+    /// Number of the step in the order of execution, from 1.
     pub fn number(self) -> usize {
         self as usize + 1
     }
 
-    /// The section of the survey that it is for.
+    /// The section to which the step contributes.
     pub fn section(self) -> Section {
         match self {
             StepKind::MountTable | StepKind::Capacities | StepKind::Methods => Section::Mounts,
@@ -63,19 +63,19 @@ impl StepKind {
     }
 }
 
-/// How a step of the survey ended.
+/// The end state of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepState {
-    /// It finished.
+    /// The step finished.
     Done,
-    /// It was out of time or I/O, or was interrupted.
+    /// The step ran out of time or I/O, or was interrupted.
     Stopped,
-    /// It was not taken.
+    /// The step was not run.
     Skipped,
 }
 
 impl StepState {
-    /// Its name in the JSON.
+    /// The name of the state in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             StepState::Done => "done",
@@ -85,17 +85,17 @@ impl StepState {
     }
 }
 
-/// A step of the survey.
+/// A step that was run or skipped, and its resources.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct StepTaken {
-    /// Its name, as the progress line has it: `walk with each engine`.
+    /// The name on the progress line: `walk with each engine`.
     pub name: &'static str,
     pub section: Section,
     pub state: StepState,
     pub seconds: f64,
-    /// Bytes that it read from disks.
+    /// The bytes read from disks.
     pub bytes_read: u64,
-    /// Bytes that it wrote to temporary files.
+    /// The bytes written to temporary files.
     pub bytes_written: u64,
 }

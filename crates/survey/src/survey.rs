@@ -1,4 +1,4 @@
-//! A survey: what was gathered, and what is concluded from it.
+//! A survey: its results and conclusions.
 
 use account::report::AccountReport;
 use base::Warning;
@@ -13,23 +13,23 @@ use crate::section::Section;
 /// A survey of a directory and its machine.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Survey<'a> {
-    /// The absolute name of the directory that was surveyed.
+    /// The absolute path of the surveyed directory.
     pub root: &'a [u8],
     pub machine: &'a Machine,
     pub found: &'a Found,
     pub account: Option<AccountReport<'a>>,
-    /// What matters most.
+    /// The findings, the most important first.
     pub findings: Vec<Conclusion<'a>>,
-    /// What to do about it.
+    /// The advice, the most important first.
     pub advice: Vec<Conclusion<'a>>,
     pub is_interrupted: bool,
-    /// What was skipped or found wrong.
+    /// Warnings about skipped parts and problems.
     pub warnings: &'a [Warning],
 }
 
 impl<'a> Survey<'a> {
-    /// The file systems that store files, the worst and fullest first, and how many mounts are
-    /// pseudo file systems.
+    /// The file systems that store files, the worst state and fullest first, and the number of
+    /// mounts of pseudo file systems.
     pub fn file_systems(&self) -> (Vec<FileSystem>, usize) {
         let mounts = self.found.mounts.as_ref();
         mounts.map_or_else(Default::default, |mounted| {
@@ -37,13 +37,13 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// The file systems that are full, each with its path.
+    /// The full file systems with their mount points.
     pub fn full(&self) -> Vec<(&'a [u8], Capacity)> {
         let (mounts, capacities) = (self.found.mounts.as_ref(), &self.found.capacities);
         mounts.map_or_else(Vec::new, |mounted| full(&mounted.all(), capacities))
     }
 
-    /// The sections that were not gathered, and why.
+    /// The missing sections, with the reasons.
     pub fn missing(&self) -> Vec<(Section, &'a Missing)> {
         let found = self.found;
         let sections = [

@@ -5,7 +5,7 @@ use base::WarningReason;
 use crate::missing::Missing;
 use crate::step::StepKind;
 
-/// What a survey warns of.
+/// A warning of a survey.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WarningKind {
     /// A file system is full.
@@ -18,7 +18,7 @@ pub enum WarningKind {
 
 impl WarningReason for WarningKind {}
 
-/// A step that failed: the reason of a warning.
+/// A step that failed, as the reason of a warning.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: it failed", .step.name())]
 #[allow(missing_docs, reason = "the names say it")]

@@ -1,4 +1,4 @@
-//! Advice on many machines: none is wrong, and none is worthless.
+//! Property tests of the advice on random machines: no advice is wrong or worthless.
 
 use mounts::is_pseudo;
 use pathsearch::{Change, is_worthwhile};
@@ -11,7 +11,7 @@ use example::random::{Machine, machine, survey_of};
 
 mod example;
 
-/// The saving that advice names, and what it is a part of, in seconds.
+/// The saving that an advice names, and the time of which it is a part, in seconds.
 fn saving(statement: &Statement<'_>, machine: &Machine) -> Option<(f64, f64)> {
     Some(match statement {
         Statement::ChooseEngine { fastest, default } => {

@@ -291,7 +291,7 @@ mod tests {
         let found = largest.iter();
         let found = found.map(|one| (path(one), one.entries, one.allocated));
         let found: Vec<_> = found.collect();
-        let expected = [("many", 12, 3072), ("", 4, 2560), ("large", 1, 8192)];
+        let expected = [("many", 12, 3072), ("", 4, 3072), ("large", 1, 8192)];
         let expected = expected.map(|(path, entries, bytes)| (path.to_owned(), entries, bytes));
         assert_eq!(found, expected);
     }

@@ -155,17 +155,17 @@ pub(super) fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'sta
 
 /// The file names, and their rows.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileTable {
     index: HashMap<Name, u32>,
     pub(super) rows: Vec<File>,
     bytes: usize,
 }
 
-impl Files {
+impl FileTable {
     /// Reserves room for all names, since growing would rehash and copy them. Untouched memory
     /// takes no pages.
-    pub(super) fn new() -> Files {
-        Files {
+    pub(super) fn new() -> FileTable {
+        FileTable {
             index: HashMap::with_capacity(MOST_FILES),
             rows: Vec::with_capacity(MOST_FILES),
             bytes: 0,

@@ -9,7 +9,7 @@ use ondisk::pax::{Base, Member};
 use walk::Meta;
 use walk::entry::joined;
 
-use super::known::Known;
+use super::known::ArchivedFiles;
 use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
@@ -169,8 +169,11 @@ pub fn compare_newest(
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
     tree.filter = reader.about().options.filter();
     let mut first: Option<Vec<u8>> = None;
-    let (mut known, mut compared, mut found) =
-        (Known::default(), Compared::default(), Warnings::default());
+    let (mut known, mut compared, mut found) = (
+        ArchivedFiles::default(),
+        Compared::default(),
+        Warnings::default(),
+    );
     let prefixes = reader
         .about()
         .roots

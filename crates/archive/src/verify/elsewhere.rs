@@ -6,7 +6,7 @@ use gate::long::statx_long;
 use mounts::root::absolute;
 use walk::entry::{append, joined};
 
-use super::known::Known;
+use super::known::ArchivedFiles;
 use super::tree::Tree;
 use crate::error::{Action, Error, ErrorKind};
 
@@ -19,7 +19,7 @@ impl Tree {
     pub(super) fn check_members(
         &mut self,
         first: Option<&[u8]>,
-        known: &Known,
+        known: &ArchivedFiles,
     ) -> Result<(), Error> {
         let Some(first) = first.filter(|_| known.is_empty()) else {
             return Ok(());

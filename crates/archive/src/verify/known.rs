@@ -12,7 +12,7 @@ use walk::entry::append;
 
 /// The files of a tree that are in the archive.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ArchivedFiles {
     seed: RandomState,
     pub(super) names: HashSet<u64>,
     /// Directories to read. `true`: the directory was dumped, so all its entries must be in the
@@ -22,7 +22,7 @@ pub(super) struct Known {
     pub(super) listed: HashSet<usize>,
 }
 
-impl Known {
+impl ArchivedFiles {
     pub(super) fn hash(&self, path: &[u8]) -> u64 {
         self.seed.hash_one(path)
     }
@@ -63,7 +63,7 @@ pub(super) fn plain(name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, plain};
+    use super::{ArchivedFiles, plain};
 
     #[test]
     fn names_of_one_file_are_equal() {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn directories_above_a_member_are_read() {
-        let mut known = Known::default();
+        let mut known = ArchivedFiles::default();
         known.add(b"a/b/c/", true);
         known.add(b"a/b/c/d", false);
         let is_dumped = |name: &str| known.dirs.get(&known.hash(name.as_bytes())).copied();

@@ -17,7 +17,7 @@ use ondisk::{Time, nfs4_acl};
 use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
-use super::known::Known;
+use super::known::ArchivedFiles;
 use crate::dump::holes;
 use crate::error::Error;
 use crate::gather::Listed;
@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// Follows symlinks on the way to a directory, but only above all members.
-    fn follow(&mut self, dir: &[u8], known: &Known) {
+    fn follow(&mut self, dir: &[u8], known: &ArchivedFiles) {
         let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
         let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));
         for above in ends.map(|end| &dir[..end]) {
@@ -152,7 +152,7 @@ impl Tree {
     fn find(
         &mut self,
         member: &Member,
-        known: &mut Known,
+        known: &mut ArchivedFiles,
         differ: &mut Differences<'_>,
     ) -> Option<(Spot<'_>, Statx)> {
         let Some(name) = below(&member.path) else {
@@ -197,7 +197,7 @@ impl Tree {
         member: &Member,
         hash: Option<[u8; 32]>,
         had_holes: bool,
-        known: &mut Known,
+        known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) {
         let mut differ = Differences {
@@ -235,7 +235,7 @@ impl Tree {
         &mut self,
         input: &mut Input,
         member: &Member,
-        known: &mut Known,
+        known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) -> Result<(), Error> {
         let mut differ = Differences {

@@ -15,7 +15,7 @@ use walk::entry::{append, joined};
 use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
-use super::known::{Known, plain};
+use super::known::{ArchivedFiles, plain};
 use super::tree::Tree;
 use crate::gather::Listed;
 use crate::warning::WarningKind;
@@ -79,7 +79,7 @@ impl Tree {
     /// Warns of files in known directories that are not in the archive.
     pub(super) fn find_unknown(
         &self,
-        known: &Known,
+        known: &ArchivedFiles,
         skipped: &Skipped<'_>,
         mut tell: impl FnMut(Warning),
     ) {
@@ -125,7 +125,7 @@ impl Tree {
     /// Warns of listed names that are no members. `told` are paths already warned of.
     pub(super) fn find_unmet(
         &self,
-        known: &Known,
+        known: &ArchivedFiles,
         told: &BTreeSet<Vec<u8>>,
         skipped: &Skipped<'_>,
         mut tell: impl FnMut(Warning),

@@ -198,7 +198,7 @@ impl Sink for Catalog {
     fn worker(&self) -> Box<dyn Worker + '_> {
         let at_rest_before = before_a_tick(self.started);
         self.workers.fetch_add(1, Relaxed);
-        Box::new(Collector {
+        Box::new(ChunkCollector {
             chunk: Chunk::default(),
             totals: Totals::default(),
             racy: 0,
@@ -213,7 +213,7 @@ impl Sink for Catalog {
     }
 }
 
-struct Collector<'a> {
+struct ChunkCollector<'a> {
     chunk: Chunk,
     totals: Totals,
     racy: u64,
@@ -222,7 +222,7 @@ struct Collector<'a> {
     to: &'a Catalog,
 }
 
-impl Worker for Collector<'_> {
+impl Worker for ChunkCollector<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         // Split large directories, because an engine may emit any number of entries at once, and
         // readers limit the rows of a row group.
@@ -232,7 +232,7 @@ impl Worker for Collector<'_> {
     }
 }
 
-impl Collector<'_> {
+impl ChunkCollector<'_> {
     fn take_some(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let chunk = &mut self.chunk;
         let mut keep = |bytes: &[u8]| {
@@ -274,7 +274,7 @@ impl Collector<'_> {
     }
 }
 
-impl Drop for Collector<'_> {
+impl Drop for ChunkCollector<'_> {
     fn drop(&mut self) {
         if !self.chunk.rows.is_empty() {
             self.flush();

@@ -293,9 +293,9 @@ impl<'a> RowGroup<'a> {
     }
 
     /// Reads device and inode number of each row.
-    pub(super) fn files(&self) -> Result<Files, Error> {
+    pub(super) fn files(&self) -> Result<InodeColumns, Error> {
         let read = |column| self.reader.read(column, self.group);
-        Ok(Files {
+        Ok(InodeColumns {
             inos: self.reader.read(INO, self.group)?,
             majors: read(DEV_MAJOR)?,
             minors: read(DEV_MINOR)?,
@@ -442,13 +442,13 @@ impl DirectoryRun<'_> {
 }
 
 /// Device and inode number columns of a row group.
-pub(super) struct Files {
+pub(super) struct InodeColumns {
     inos: Vec<u64>,
     majors: Vec<u32>,
     minors: Vec<u32>,
 }
 
-impl Files {
+impl InodeColumns {
     #[inline]
     pub(super) fn at(&self, row: usize) -> (Dev, u64) {
         let (major, minor) = (self.majors[row], self.minors[row]);

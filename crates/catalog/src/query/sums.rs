@@ -8,7 +8,7 @@ use walk::group::{
 use walk::predicate::test::TimeField;
 use walk::predicate::{Predicates, base_name};
 
-use super::group::{Files, RowGroup, depth, is_linked};
+use super::group::{InodeColumns, RowGroup, depth, is_linked};
 use crate::error::Error;
 
 /// Selected rows of a row group, with the columns that every grouping needs.
@@ -19,7 +19,7 @@ struct SelectedRows<'a> {
     modes: &'a [u32],
     nlinks: &'a [u32],
     /// Read only if some row is a hard link.
-    files: Option<Files>,
+    files: Option<InodeColumns>,
 }
 
 impl SelectedRows<'_> {

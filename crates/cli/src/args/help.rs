@@ -1,15 +1,15 @@
-//! How the help of every command begins and ends: examples, what else there is to know, exit statuses.
+//! The beginning and the end of each command's help: examples, further text, exit statuses.
 
 use show::table::wrap;
 
-/// The exit statuses of a command that does its own work.
+/// The exit statuses of commands that run no other program.
 pub(crate) const EXIT: &str = "\
 Exit status:
   0  done
   1  done, but something was skipped or found wrong; each is named in a warning
   2  not done, or the command line was wrong";
 
-/// The exit statuses of a command that runs another.
+/// The exit statuses of commands that run another program, such as `account`.
 pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
   that of the command (128+N if signal N ended it); otherwise:
@@ -17,18 +17,18 @@ Exit status:
   126  the command cannot be executed
   127  the command was not found";
 
-/// Where the report of a command that runs another goes.
+/// The destination of the report, in the help of commands that run another program.
 pub(crate) const REPORT: &str = "\
 The report is written when the command has ended: to standard error, or with --json to standard output, after the output of the \
 command. -o writes it to a file instead.";
 
 const WIDTH: usize = 80;
-/// A longer example has its purpose in the next line.
+/// Maximum length of an example that has its purpose on the same line.
 const EXAMPLE: usize = 44;
 
-/// The end of `--help`: the examples; then `more`, whose lines clap breaks; then the exit statuses.
-/// An example is a line with `  # ` before its purpose, which is shown beside the command, or below
-/// it where there is no room.
+/// The end of `--help`: the examples; then `more`, rewrapped by clap; then the exit statuses. Each
+/// line of `examples` is a command, `  # ` and its purpose, which is printed beside the command, or
+/// below a long one.
 pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
     let text = format!("Examples:\n{}", side_by_side(&parts(examples)));
     match more {
@@ -37,20 +37,20 @@ pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
     }
 }
 
-/// The first two examples, which `-h` begins with.
+/// The first two examples, for the beginning of `-h`.
 pub(crate) fn first(examples: &str) -> String {
     let examples = parts(examples);
     let text = side_by_side(&examples[..examples.len().min(2)]);
     text.trim_end().to_owned()
 }
 
-/// The examples: a command and its purpose.
+/// Splits the lines of examples into command and purpose.
 fn parts(examples: &str) -> Vec<(&str, &str)> {
     let lines = examples.lines();
     lines.filter_map(|line| line.split_once("  # ")).collect()
 }
 
-/// Commands, each with its purpose.
+/// Formats examples in two columns: commands and purposes.
 fn side_by_side(examples: &[(&str, &str)]) -> String {
     let lengths = examples.iter().map(|(command, _)| command.len());
     let column = lengths.filter(|len| *len <= EXAMPLE).max().unwrap_or(0) + 4;

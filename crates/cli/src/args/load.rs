@@ -1,4 +1,4 @@
-//! The flags that spare a file system which others use as well.
+//! Flags that limit the load on a file system that others use, too.
 
 use clap::Args;
 
@@ -17,7 +17,7 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Limits the calls of this process, which is one of so many.
+    /// Limits this process to its share of the job's system calls, one of `processes` shares.
     pub(crate) fn apply(&self, processes: usize) {
         if let Some(rate) = self.max_rate {
             gate::throttle::limit_rate(rate, processes);

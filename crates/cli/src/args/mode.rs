@@ -1,4 +1,5 @@
-//! The permissions of files that only their owner should read, as they have the names or the contents of other files.
+//! `--mode`: the permissions of files that only their owner should read, because they contain the names or the data
+//! of other files.
 
 use clap::Args;
 
@@ -15,7 +16,7 @@ pub(crate) struct ModeArgs {
 }
 
 impl ModeArgs {
-    /// Applies them to what the process writes from now on.
+    /// Sets the mode of private files (archives, catalogs and so on) that are written from now on.
     pub(crate) fn apply(self) {
         if let Some(mode) = self.mode {
             gate::file::set_private_mode(mode);
@@ -25,7 +26,7 @@ impl ModeArgs {
 
 fn permissions(text: &str) -> Result<u32, &'static str> {
     let mode = u32::from_str_radix(text, 8).ok();
-    // Files that others may write to are not trusted: see docs/root.md.
+    // fathom does not trust files that others may write to: see docs/root.md.
     let mode = mode.filter(|mode| mode & !0o755 == 0 && mode & 0o400 != 0);
     mode.ok_or("give octal permissions by which only the owner writes, such as 640")
 }

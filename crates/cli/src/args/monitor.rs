@@ -1,4 +1,4 @@
-//! Options for monitoring: a line for each run, and metrics.
+//! Flags for monitoring: a JSON line for each run, and metrics.
 
 use std::ffi::OsString;
 

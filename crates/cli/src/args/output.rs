@@ -1,5 +1,4 @@
-//! How entries and changes are printed: the formats of `walk`, `query` and `changed`, and the flags that the first two have
-//! in common.
+//! Output formats of entries and changes (`walk`, `query`, `changed`), and the flags that `walk` and `query` share.
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
@@ -52,12 +51,12 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Takes those of a command. Each line of `table` has a name and a description.
+    /// Parses the formats that a command accepts. Each line of `table` is a name and a description.
     pub(crate) fn parser(table: &'static str) -> impl TypedValueParser<Value = Format> {
         choices(table).try_map(|name| Format::from_str(&name, false))
     }
 
-    /// Whether it has a line, or a path that ends in NUL, per entry.
+    /// Whether the format has one line, or one path that ends in NUL, per entry.
     pub(crate) fn is_list(self) -> bool {
         use Format::{Csv, Ndjson, Paths, Paths0};
         matches!(self, Paths | Paths0 | Ndjson | Csv)
@@ -80,7 +79,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// The order of groups.
+    /// The order of groups that `--sort` selects.
     pub(crate) fn of_groups(self) -> GroupOrder {
         match self {
             Sort::Name => GroupOrder::Key,
@@ -91,7 +90,7 @@ impl Sort {
     }
 }
 
-/// A field to group by.
+/// The field by which `--group-by` groups entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GroupField {
     Owner,
@@ -105,7 +104,8 @@ pub(crate) enum GroupField {
 }
 
 impl GroupField {
-    /// What groups have in common; ages are those of a time of the file, as of now.
+    /// The grouping of this field; ages are measured from `time`, a timestamp of the file, to the
+    /// present.
     pub(crate) fn group_by(self, time: TimeField) -> GroupBy {
         match self {
             GroupField::Owner => GroupBy::Owner,

@@ -1,11 +1,11 @@
-//! How `-h` and `--help` are laid out: the commands by what they are for; for each command two examples, its frequent options, and
-//! then the others by group. The man pages and the completions have a layout of their own.
+//! The layout of `-h` and `--help`: commands grouped by purpose; for each command two examples, its frequent options, and then the
+//! other options by group. The man pages and the completions have a layout of their own.
 
 use std::sync::LazyLock;
 
 use clap::Command;
 
-/// The commands, by what they are for.
+/// The commands, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Other", &["help", "completions", "man"]),
 ];
 
-/// Commands of other programs, and what does the same here.
+/// Commands of other programs, and the equivalent commands of fathom.
 const KNOWN: [(&[&str], &str); 13] = [
     (&["du", "dust"], "fathom walk DIR --format du"),
     (&["df", "lsof"], "fathom space DIR"),
@@ -48,7 +48,8 @@ const KNOWN: [(&[&str], &str); 13] = [
     ),
 ];
 
-/// The frequent options of each command that has more than a dozen, which stand before its groups.
+/// Frequent options, listed before the option groups, of each command with more than a dozen
+/// options.
 const FREQUENT: [(&str, &[&str]); 8] = [
     ("survey", &["output", "full", "limit", "deep"]),
     ("mounts", &["check", "beneath", "compare", "format"]),
@@ -83,8 +84,8 @@ const FREQUENT: [(&str, &[&str]); 8] = [
     ("probe", &["full", "plot", "max_seconds"]),
 ];
 
-/// Options of other programs: the commands of fathom that get them, and what to write there. A word with one dash is an
-/// option of find, or the first letters of those of tar.
+/// Options of other programs: the commands of fathom that suggest a replacement, and the replacement. A word with one
+/// dash is an option of find, or the first letters of a group of tar's options.
 const FOREIGN: [(&[&str], &[&str], &str); 13] = [
     (
         WALKS,
@@ -130,10 +131,10 @@ const FOREIGN: [(&[&str], &[&str], &str); 13] = [
 ];
 const WALKS: &[&str] = &["walk", "query", "changed"];
 
-/// What to write for an option that `command` does not have, by the words of the command line: the option of find with two
-/// dashes, or what [`FOREIGN`] says.
+/// The replacement for an option that `command` does not have: an option of find with two dashes instead of one, or the
+/// entry in [`FOREIGN`]. `words` is the command line.
 pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String]) -> Option<String> {
-    // clap names the first letter of `-name` alone.
+    // For `-name`, clap reports only `-n`.
     let is_meant = |word: &&String| match unknown.strip_prefix("--") {
         Some(_) => *word == unknown,
         None => word.starts_with(unknown) && !word.starts_with("--"),
@@ -153,13 +154,13 @@ pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String])
     known.next().map(|(.., here)| (*here).to_owned())
 }
 
-/// What does here what a command of another program does.
+/// The command of fathom that is equivalent to a command of another program.
 pub(crate) fn counterpart(word: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(words, _)| words.contains(&word));
     known.map(|(_, here)| *here)
 }
 
-/// The version, and the optional parts that this program was built with.
+/// The version, and the optional features that this program was built with.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let optional = [
         ("cloud", cfg!(feature = "cloud")),
@@ -182,7 +183,6 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Lays out the help of a program and of its commands.
 pub(crate) fn lay_out(program: Command) -> Command {
     let (head, reset) = {
         let style = program.get_styles().get_header();
@@ -210,7 +210,7 @@ pub(crate) fn lay_out(program: Command) -> Command {
         .mut_subcommands(|command| with_examples(with_frequent_first(command), &head, &reset))
 }
 
-/// The frequent options under `Options`, before the groups of the others.
+/// Lists the frequent options first, under `Options`, before the groups of the others.
 fn with_frequent_first(mut command: Command) -> Command {
     let known = FREQUENT
         .iter()
@@ -221,7 +221,7 @@ fn with_frequent_first(mut command: Command) -> Command {
     command
 }
 
-/// The first examples, before the options of `-h`; `--help` has all of them at its end.
+/// Puts two examples before the options in `-h`; `--help` has all examples at its end.
 fn with_examples(command: Command, head: &str, reset: &str) -> Command {
     const TEMPLATE: &str =
         "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";

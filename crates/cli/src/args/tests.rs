@@ -1,11 +1,11 @@
-//! Rules for the help texts of all commands.
+//! Tests of the rules for the help texts of all commands.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command, Parser};
 
 use super::Cli;
 
-/// Every command that is not hidden, with its options and the global ones.
+/// All commands that are not hidden, with their own and the global options.
 fn commands() -> Vec<Command> {
     let mut all = Cli::definition();
     all.build();
@@ -13,7 +13,7 @@ fn commands() -> Vec<Command> {
     all.get_subcommands().filter(shown).cloned().collect()
 }
 
-/// Every argument but those that clap adds, and how a message names it.
+/// All arguments except those that clap adds, each with its name in messages.
 fn arguments(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     let own = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
     command
@@ -26,7 +26,7 @@ fn plain(text: Option<&StyledStr>) -> String {
     text.map(StyledStr::to_string).unwrap_or_default()
 }
 
-/// `--help` for a terminal of this width.
+/// The text of `--help` on a terminal of this width.
 fn long_help(command: &Command, width: usize) -> String {
     command
         .clone()
@@ -88,7 +88,7 @@ fn help_ends_with_examples_and_exit_statuses() {
 fn help_fits_a_terminal_of_80_columns() {
     for command in commands() {
         for line in long_help(&command, 80).lines() {
-            // A command line is one line, however long.
+            // Command lines are not wrapped, so that they can be copied.
             let is_example = line.starts_with("  fathom ")
                 || line.starts_with("  ssh ")
                 || line.starts_with("  srun ");
@@ -255,8 +255,8 @@ fn every_possible_value_has_a_description() {
     }
 }
 
-/// The words of a command line, split as a shell splits them, up to the next command. It knows only
-/// the syntax that the examples use.
+/// The words of a command line, split as a shell splits them, up to the next command. Only the
+/// syntax of the examples is supported.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -287,7 +287,7 @@ fn examples_are_valid_command_lines() {
             let Some(at) = part.find("fathom ") else {
                 continue;
             };
-            // The purpose of an example is behind two blanks.
+            // Two blanks separate an example from its purpose.
             let line = part[at..].split("  ").next().unwrap_or_default();
             let parsed = Cli::try_parse_from(words(line));
             assert!(

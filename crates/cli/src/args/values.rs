@@ -13,7 +13,7 @@ use walk::Shard;
 
 use crate::date::{FORMS, When};
 
-/// A number is outside of the bounds, or is no whole number.
+/// Error: the value is not a whole number, or out of bounds.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("use a whole number {}", range(.low, .high))]
 pub(crate) struct NotWithin {
@@ -45,15 +45,15 @@ pub(crate) fn number<T: FromStr + PartialOrd + Display + Clone>(
     }
 }
 
-/// Values that are chosen by name. Each line of `table` has a name and a description.
+/// Parses a value by name. Each line of `table` is a name and a description.
 pub(crate) fn choices(table: &'static str) -> PossibleValuesParser {
     let values = table.lines().filter_map(|line| line.split_once(' '));
     let values = values.map(|(name, help)| PossibleValue::new(name).help(help.trim_start()));
     PossibleValuesParser::new(values)
 }
 
-/// One of a library's values, chosen by its name; `None` for `auto`. clap's derive takes a field of
-/// type `Option` for an optional argument, so the field needs an alias of that type.
+/// Parses a name to a library's value; `auto` to `None`. clap's derive treats a field of type
+/// `Option` as an optional argument, so the field needs an alias of that type.
 pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
     table: &'static str,
     all: [T; N],
@@ -62,7 +62,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
     choices(table).map(move |chosen| all.into_iter().find(|value| name(*value) == chosen))
 }
 
-/// A file that must be seekable, so that `-` (standard output) is refused.
+/// Parses the name of a file that must be seekable: refuses `-` (standard output).
 pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
         b"-" => Err("a catalog cannot be written to standard output"),
@@ -70,7 +70,7 @@ pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     })
 }
 
-/// A shard, such as `0/4`.
+/// Parses a shard, such as `0/4`.
 pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
     const FORM: &str = "use I/N, with I from 0 to N - 1, such as 0/4";
     let (number, of) = text.split_once('/').ok_or(FORM)?;
@@ -80,7 +80,7 @@ pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
     shard.ok_or(FORM)
 }
 
-/// A compressed format, and a level behind a colon.
+/// Parses a compression format, optionally with a level after a colon.
 pub(crate) fn compress(text: &str) -> Result<Compress, &'static str> {
     let (name, level) = match text.split_once(':') {
         Some((name, level)) => (name, Some(level)),
@@ -101,13 +101,13 @@ pub(crate) fn compress(text: &str) -> Result<Compress, &'static str> {
     Ok(Compress::With(format, level.transpose()?))
 }
 
-/// A number and the unit behind it.
+/// Splits text such as `10ms` into number and unit.
 fn split_unit(text: &str) -> (&str, &str) {
     let unit = text.find(|c: char| c.is_ascii_alphabetic());
     text.split_at(unit.unwrap_or(text.len()))
 }
 
-/// A duration: a number with a unit, `us`, `ms`, `s`, `m` or `h`; or several of them, such as `1h30m`.
+/// Parses a duration: numbers with the units `us`, `ms`, `s`, `m` or `h`, such as `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     const NOT_TIME: &str = "use a duration such as 500ms, 2s, 1m or 1h30m";
     let (mut seconds, mut rest) = (0.0, text);
@@ -139,7 +139,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("use a duration over 0 and under 11 days")
 }
 
-/// A duration for an option whose name says that it is in seconds: a number may come without a unit.
+/// Parses a duration in seconds; the unit may be omitted, because the option's name says it.
 pub(crate) fn seconds(text: &str) -> Result<Duration, &'static str> {
     match text.trim().parse::<f64>() {
         Ok(_) => duration(&format!("{}s", text.trim())),
@@ -147,17 +147,17 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// The time of a dump: a date, or one relative to now.
+/// Parses the time of a dump: a date, or a time relative to now.
 pub(crate) fn when(text: &str) -> Result<When, NotWhen> {
     When::parse(text.trim()).ok_or(NotWhen)
 }
 
-/// The value is no time of a dump.
+/// Error: the value is not the time of a dump.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("use latest, today, yesterday, 2d, or a date in local time such as {FORMS}")]
 pub(crate) struct NotWhen;
 
-/// Two shares, as 40:60.
+/// Parses a ratio of directories to files, such as `40:60`.
 pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {
     let share = |text: &str| {
         let share = text.trim().parse().ok();
@@ -176,7 +176,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, &'static str> {
     percent.ok_or("use a number from 0 to 100")
 }
 
-/// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
+/// Parses a size in bytes, with the suffix `K`, `M`, `G` or `T` for powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
     const NOT_SIZE: &str = "use a whole number with a unit, such as 64K, 1M or 2G";
     let (number, unit) = split_unit(text.trim());
@@ -196,7 +196,7 @@ pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
         .ok_or("the size is too large")
 }
 
-/// The memory limit of a cgroup to fill.
+/// Parses the memory limit of the cgroup in which probe fills the page cache.
 pub(crate) fn cache_limit(text: &str) -> Result<u64, &'static str> {
     let limit = size(text)?;
     match (16 << 20..=4 << 30).contains(&limit) {

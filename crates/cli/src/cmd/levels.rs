@@ -1,4 +1,4 @@
-//! The dumps of a state directory, as `list --state` and `dump --prune` print them.
+//! The dumps of a state directory, as printed by `list --state` and `dump --prune`.
 
 use archive::increment::history::History;
 use archive::increment::record::{ArchiveStatus, DumpRecord};
@@ -11,18 +11,18 @@ use show::units::{count, plural, size};
 
 use crate::date::Zone;
 
-/// A dump, for people and as JSON.
+/// A recorded dump with the status of its archive.
 pub(crate) struct Dump<'a> {
     history: &'a History,
-    /// Its place, from 0.
+    /// The index of the dump in the history.
     pub(crate) at: usize,
     status: ArchiveStatus,
-    /// An archive that it is based on is not there.
+    /// The archive of a base is missing, so that this dump cannot be restored.
     is_baseless: bool,
 }
 
 impl<'a> Dump<'a> {
-    /// A dump whose archive had this status.
+    /// The dump at index `at`, whose archive has this status.
     pub(crate) fn with_status(history: &'a History, at: usize, status: ArchiveStatus) -> Dump<'a> {
         Dump {
             history,
@@ -32,7 +32,6 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// All dumps.
     pub(crate) fn all(history: &'a History) -> Vec<Dump<'a>> {
         let statuses = history.statuses();
         let restorable = history.restorable(&statuses).into_iter().enumerate();
@@ -47,7 +46,7 @@ impl<'a> Dump<'a> {
         &self.history.dumps()[self.at]
     }
 
-    /// The size of the archive, if it is where it was written.
+    /// The size of the archive; 0 if it is no longer where it was written.
     pub(crate) fn present_bytes(&self) -> u64 {
         match self.status {
             ArchiveStatus::Present => self.record().bytes,
@@ -55,7 +54,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// The archives that restore it, by their dumps.
+    /// The indices of the dumps whose archives restore this dump, in order.
     fn chain(&self) -> Vec<usize> {
         self.history.chain(self.at).unwrap_or_default()
     }
@@ -73,7 +72,8 @@ json_object!(Dump<'_>, |dump| {
     names "restore": Some(&restore(dump)),
 });
 
-/// The archives to restore, in order; none if one of them is not recorded or went to a pipe.
+/// The archives that restore a dump, in order; none if one of them is not recorded or went to a
+/// pipe.
 fn restore<'a>(dump: &Dump<'a>) -> Vec<&'a Vec<u8>> {
     let archives = dump.chain().into_iter();
     let archives = archives.map(|at| dump.history.dumps()[at].archive.as_ref());
@@ -91,7 +91,7 @@ fn status(dump: &Dump<'_>) -> &'static str {
     }
 }
 
-/// A row for each dump, which is numbered as in the column that names the archives to restore. Dates
+/// The table of dumps. A column refers to the archives to restore by the number of their row. Dates
 /// are in local time.
 pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> String {
     let columns = [
@@ -135,7 +135,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
     table.to_text(style.width, style.color) + &unread.collect::<String>()
 }
 
-/// The archive of a dump: of one that is in the state directory, its name there.
+/// The archive of a dump; only its file name if it is in the state directory.
 pub(crate) fn archive_cell(record: &DumpRecord) -> String {
     let archive = record.archive.as_deref();
     let shown = archive.map(|archive| match record.is_named() {
@@ -145,7 +145,7 @@ pub(crate) fn archive_cell(record: &DumpRecord) -> String {
     shown.map_or("-".into(), printable).into_owned()
 }
 
-/// A line that names what a dump could not read; empty if there is nothing.
+/// A line that names the files that a dump could not read; empty if it read all.
 fn unread(dump: &Dump<'_>) -> String {
     const MOST: u64 = 5;
     let unread = &dump.record().unread;

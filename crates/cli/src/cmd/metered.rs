@@ -1,5 +1,5 @@
-//! What `fathom account` and `fathom pathsearch` have in common: they run a command under a meter,
-//! pass its exit status on, and report when it has ended, without touching its input and output.
+//! Shared by `fathom account` and `fathom pathsearch`: run a command under a meter, return its exit
+//! status, and report after it has ended, without touching its input and output.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -11,7 +11,7 @@ use show::table::TableStyle;
 use crate::error::Error;
 use crate::out::Out;
 
-/// Where the report goes.
+/// The destination of the report.
 pub(crate) enum ReportTarget<'a> {
     /// Into a file, which is written atomically.
     File(Writer, &'a [u8]),
@@ -21,8 +21,8 @@ pub(crate) enum ReportTarget<'a> {
 }
 
 impl<'a> ReportTarget<'a> {
-    /// Opens the destination, so that an error ends fathom before the command runs: the file of `-o`;
-    /// else standard output for what a program reads, and standard error for what people read.
+    /// Opens the destination before the command runs, so that an error ends fathom first: the file of
+    /// `-o`; otherwise standard output for machine formats, and standard error for text.
     pub(crate) fn begin(
         output: Option<&'a OsStr>,
         is_for_programs: bool,
@@ -57,7 +57,7 @@ impl<'a> ReportTarget<'a> {
                 file.publish()
                     .map_err(|e| Error::write("cannot write the report to", name, e, &next))
             }
-            // JSON has names as they are.
+            // JSON contains unescaped names: escape control characters on a terminal.
             ReportTarget::Stdout if out.json => {
                 let text = text(out.table_style());
                 out.names(|to| to.write_all(text.as_bytes()))
@@ -74,8 +74,8 @@ impl<'a> ReportTarget<'a> {
     }
 }
 
-/// The error of a command that was not metered. If the command cannot be run, fathom gets the exit
-/// status that a shell would give.
+/// The error of a command that could not be metered. If the command cannot be executed, fathom
+/// exits with the status that a shell would return.
 pub(crate) fn not_metered(error: meter::Error, out: &Out) -> Error {
     if let meter::Error::Command(why) = &error {
         out.exit_with(why.exit_status());

@@ -1,4 +1,5 @@
-//! The commands. Most have a folder: `args.rs` has the flags, `run.rs` the work, `show.rs` the words.
+//! The commands. Most have a folder with `args.rs` (flags), `run.rs` (the work) and `show.rs`
+//! (output).
 
 pub(crate) mod account;
 pub(crate) mod changed;

@@ -1,4 +1,4 @@
-//! What is dumped: the flags of the selection.
+//! The flags that select the entries of a walk or dump.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -37,11 +37,11 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// The globs, those in files as well, for a walk of `dirs`.
+    /// The globs for a walk of `dirs`, including those in files.
     ///
     /// # Errors
-    /// A file cannot be read, or a glob is the absolute path of an entry below a relative DIR: the paths
-    /// of the walk begin with DIR as it was given, so that nothing would be excluded.
+    /// A file cannot be read, or a glob is the absolute path of an entry below a relative DIR: paths of
+    /// the walk begin with DIR as given, so this glob would exclude nothing.
     pub(crate) fn read(&self, dirs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
         let mut globs = bytes(&self.exclude);
         for file in &self.exclude_from {
@@ -62,7 +62,7 @@ impl Globs {
         Ok(globs)
     }
 
-    /// Refuses standard input: only the first rank of an MPI job has it.
+    /// Refuses standard input as a list: only the first rank of an MPI job has it.
     pub(crate) fn check_for_ranks(&self) -> Result<(), Error> {
         match self.exclude_from.iter().any(|file| file == "-") {
             true => Err(
@@ -99,7 +99,7 @@ pub(crate) struct Excludes {
 }
 
 impl Excludes {
-    /// The options of a walk; reads the files with patterns.
+    /// The options of a walk; reads the files of patterns.
     pub(crate) fn read(&self, dirs: &[Vec<u8>]) -> Result<Options, Error> {
         Ok(Options {
             excludes: self.globs.read(dirs)?,
@@ -110,8 +110,8 @@ impl Excludes {
     }
 }
 
-/// The absolute path of a relative DIR, without a system call on DIR, which may not answer. `None` of a
-/// DIR with `..`, which leads elsewhere if the name before it is a symlink.
+/// The absolute path of a relative DIR, without a system call on DIR, which could hang. `None` if DIR
+/// contains `..`: after a symbolic link, that is not the directory above.
 fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     let names: Vec<&[u8]> = components(dir).collect();
     if names.contains(&&b".."[..]) {
@@ -121,7 +121,7 @@ fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     Some(names.into_iter().fold(cwd, |path, name| join(&path, name)))
 }
 
-/// The names in the files of --files-from, and further ones.
+/// The names in the files of --files-from, followed by `sources`.
 pub(crate) fn read_list(
     files: &[OsString],
     is_null: bool,

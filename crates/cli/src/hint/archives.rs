@@ -1,4 +1,4 @@
-//! What to do about the errors of archives and catalogs.
+//! The remedies for errors of archives and catalogs.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use show::name::printable;
 
 use super::{CRLF, OLD_PARTS, store_hint};
 
-/// What to do about an error of an archive or a catalog; empty if nothing is known.
+/// The hint for an error of an archive or a catalog; empty if no remedy is known.
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
     match &error.kind {
         ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
@@ -105,8 +105,8 @@ fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
         (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
             "write it again with all columns of the original, in their types"
         }
-        // A new catalog would not show what has changed since the lost one was written: a dump must
-        // not be based on it.
+        // Do not suggest a new catalog: an increment based on it would miss the changes since the
+        // lost one.
         (_, kind) if kind.is_unusable_catalog() => {
             "write a new catalog; for increments, make a full dump"
         }

@@ -1,4 +1,4 @@
-//! What to do about the warnings of commands that measure.
+//! The remedies for warnings of commands that measure.
 
 use std::borrow::Cow;
 

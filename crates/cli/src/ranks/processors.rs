@@ -1,4 +1,4 @@
-//! The processors of a machine, divided among the ranks that run on it.
+//! Divides the processors of a machine among the ranks that run on it.
 
 use gate::clock::affinity;
 use gate::file::read_kernel;
@@ -7,20 +7,20 @@ use gate::quota::{Quota, quota};
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
 
-/// Where a rank runs.
+/// A rank's machine, processors and CPU quota.
 #[derive(Serialize, Deserialize)]
 struct Placement {
-    /// The boot of the kernel, which containers with different host names have in common.
+    /// The boot id of the kernel, which is the same in containers with different host names.
     machine: Vec<u8>,
-    /// The processors that the rank may run on, as a set of bits.
+    /// The CPU affinity of the rank, as a bit set.
     processors: Vec<u8>,
     /// The cgroup with the smallest quota of CPU time, and that quota in processors.
     quota: Option<(u64, f64)>,
 }
 
-/// Counts a processor that several ranks may run on as a part of one, from now on. Launchers do not bind
-/// ranks in every case (`--bind-to none`, MPICH, more ranks than processors), and then each would have threads for
-/// all processors of the machine. Ranks of one cgroup also divide its quota of CPU time. `host` stands for the machine where `/proc` is missing.
+/// Limits the number of threads: a processor in the affinity mask of several ranks counts only in part for each. Launchers do not always bind
+/// ranks (`--bind-to none`, MPICH, more ranks than processors), and then each rank would start threads for all processors of the machine. Ranks
+/// in the same cgroup also divide its CPU quota. `host` identifies the machine if `/proc` is missing.
 pub(super) fn divide(team: &dyn Team, host: String) {
     let mut processors = Vec::new();
     for cpu in affinity() {
@@ -42,8 +42,9 @@ pub(super) fn divide(team: &dyn Team, host: String) {
     }
 }
 
-/// The processors of a rank: the sum over those that it may run on, each divided by the ranks that may, or its
-/// part of the quota if that is less, rounded; at least 1. `None` if it is not known where the rank may run.
+/// Number of processors of a rank: the sum over its affinity mask, each divided by the number of ranks that
+/// share it; or its share of the CPU quota, if that is less; rounded, at least 1. `None` if the affinity is
+/// unknown.
 fn share_of(rank: usize, placements: &[Placement]) -> Option<usize> {
     let own = placements.get(rank)?;
     let may_run = |placement: &Placement, cpu: usize| {
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(shares(&[unbound(), unbound()]), [Some(8); 2]);
         let three = [unbound(), placement("b", &all), unbound(), unbound()];
         assert_eq!(shares(&three), [Some(5), Some(16), Some(5), Some(5)]);
-        // Bound to a processor, to a socket, and in part to the same ones.
+        // Ranks bound to a processor, to a socket, and to overlapping sets of processors.
         let bound = [
             placement("a", &[1]),
             placement("a", &[2]),
@@ -110,7 +111,7 @@ mod tests {
             unbound(),
         ];
         assert_eq!(shares(&sockets), [Some(4), Some(4), Some(8)]);
-        // More ranks than processors, and one that knows nothing.
+        // More ranks than processors, and a rank whose affinity is unknown.
         assert_eq!(
             shares(&[placement("a", &[1]), placement("a", &[1])]),
             [Some(1), Some(1)]
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(shares(&[four()]), [Some(4)]);
         let mixed = [four(), four(), within("a", 8, 1.0), within("b", 7, 4.0)];
         assert_eq!(shares(&mixed), [Some(2), Some(2), Some(1), Some(4)]);
-        // More than there are, and less than one for each.
+        // A quota above the number of processors, and one below one processor per rank.
         assert_eq!(shares(&[within("a", 7, 64.0)]), [Some(16)]);
         assert_eq!(
             shares(&[within("a", 7, 0.5), within("a", 7, 0.5)]),

@@ -1,4 +1,4 @@
-//! What earlier attempts of a run have finished, for `--resume`.
+//! The parts that earlier attempts of a run have finished, for `--resume`.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,13 @@ use walk::entry::joined;
 use super::{WRITING_CATALOG, has_old_part};
 use crate::error::Error;
 
-/// The number of pieces with `--resume`: as much as a failure costs, and as often as the ranks wait for each other.
+/// Number of pieces with `--resume`: a failure costs at most one piece, but after each the ranks wait for each
+/// other.
 pub(crate) const PIECES: u32 = 16;
 
 /// The parts of a catalog that earlier attempts have finished.
 pub(crate) struct Earlier {
-    /// The name of their run.
+    /// The name of the run to which the parts belong.
     pub(crate) run: Option<String>,
     pub(crate) parts: Vec<EarlierPart>,
 }
@@ -25,10 +26,11 @@ pub(crate) struct EarlierPart {
 }
 
 impl Earlier {
-    /// Finds the parts in a directory. `options` are those of any part, and `run` is its name, if it was given.
+    /// Finds the parts in a directory. `options` are those of any part; `run` is the name of the run, if it was
+    /// given.
     ///
     /// # Errors
-    /// There are catalogs of another run; one cannot be read.
+    /// The directory has catalogs of a different run, or a catalog cannot be read.
     pub(crate) fn find(
         dir: &[u8],
         (dirs, options, by): (&[Vec<u8>], &Options, Writer),

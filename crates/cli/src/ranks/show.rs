@@ -1,4 +1,4 @@
-//! What commands print of the ranks of an MPI job.
+//! Notes and JSON about the ranks of an MPI job.
 
 use serde::{Deserialize, Serialize};
 use show::json_object;
@@ -7,12 +7,12 @@ use show::units::{count, plural};
 use crate::json::Json;
 use crate::out::Out;
 
-/// What a rank of an MPI job has found, and where it has run.
+/// Number of entries that a rank of an MPI job found, and its host.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RankEntries {
     pub(crate) rank: usize,
     pub(crate) host: String,
-    /// How many processors it counted with.
+    /// Number of processors that the rank may use.
     pub(crate) processors: usize,
     pub(crate) entries: u64,
 }
@@ -24,7 +24,7 @@ json_object!(Json<'_, RankEntries>, |found| {
     "entries": found.entries,
 });
 
-/// Notes how evenly the ranks have shared the work, and how many parts of an earlier attempt were kept, of how many.
+/// Notes the minimum and maximum number of entries per rank; and how many of all parts `--resume` kept.
 pub(crate) fn note_ranks(ranks: Option<&[RankEntries]>, kept: Option<(usize, usize)>, out: &Out) {
     if let Some(ranks) = ranks {
         let entries = || ranks.iter().map(|found| found.entries);

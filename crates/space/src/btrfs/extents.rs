@@ -1,22 +1,22 @@
-//! Data extents, and the one place that holds each.
+//! Data extents, each with the subvolume or directory that holds it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
 use ondisk::btrfs::DataExtent;
 
-/// What refers to an extent.
+/// The subvolume, or place in it, that refers to an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Holder {
-    /// A place in the subvolume that is examined, by its number.
+    /// A directory in the examined subvolume, or its root, by the index of its place.
     Place(usize),
-    /// Several of these places.
+    /// Several directories in the examined subvolume.
     Within,
-    /// Files of that subvolume that are deleted, but open.
+    /// Deleted files in the examined subvolume that are still open.
     Deleted,
-    /// One other subvolume.
+    /// One subvolume other than the examined one.
     Subvolume(u64),
-    /// Several other subvolumes.
+    /// Several subvolumes other than the examined one.
     Between,
 }
 
@@ -25,8 +25,8 @@ impl Holder {
         matches!(self, Holder::Place(_) | Holder::Within | Holder::Deleted)
     }
 
-    /// The holder of an extent to which two refer. What the examined subvolume refers to counts there alone: deleting a snapshot
-    /// does not free it.
+    /// The holder of an extent with two references. An extent of the examined subvolume counts there even if a snapshot shares
+    /// it, because deleting the snapshot does not free it.
     fn and(self, other: Holder) -> Holder {
         match (self.is_examined(), other.is_examined()) {
             _ if self == other => self,
@@ -38,7 +38,7 @@ impl Holder {
     }
 }
 
-/// All extents to which files refer.
+/// All extents of files, by start address: size and holder.
 #[derive(Debug, Default)]
 pub(super) struct Extents(HashMap<u64, (u64, Holder)>);
 
@@ -55,7 +55,7 @@ impl Extents {
         }
     }
 
-    /// The bytes of each holder.
+    /// Number of bytes by holder.
     pub(super) fn sums(&self) -> HashMap<Holder, u64> {
         let mut sums: HashMap<Holder, u64> = HashMap::new();
         for (bytes, holder) in self.0.values() {

@@ -1,4 +1,4 @@
-//! The subvolumes of a btrfs, and their paths.
+//! The subvolumes of a btrfs file system, and their paths.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use ondisk::btrfs::{
 };
 use walk::entry::joined;
 
-/// What is known of a subvolume.
+/// A subvolume and its path.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownSubvolume {
     pub(super) root: SubvolumeRoot,
-    /// Its path in the file system, beginning with a slash; `None` while it is being deleted.
+    /// The path from the top of the file system, beginning with a slash; `None` during deletion.
     pub(super) path: Option<Vec<u8>>,
 }
 
-/// The place of a subvolume: the tree and the directory there that has its name.
+/// The parent tree of a subvolume, and the directory and name in it.
 struct Link {
     tree: u64,
     dir: u64,
     name: Vec<u8>,
 }
 
-/// All subvolumes, by the numbers of their trees.
-pub(super) fn subvolumes(fd: &Fd) -> Result<HashMap<u64, Known>, Errno> {
+/// All subvolumes, by tree id.
+pub(super) fn subvolumes(fd: &Fd) -> Result<HashMap<u64, KnownSubvolume>, Errno> {
     let mut roots = HashMap::new();
     let mut links = HashMap::new();
     each_item(
@@ -47,14 +47,14 @@ pub(super) fn subvolumes(fd: &Fd) -> Result<HashMap<u64, Known>, Errno> {
     )?;
     let paths = roots.into_iter().map(|(tree, root)| {
         let path = path_of(fd, tree, &links);
-        (tree, Known { root, path })
+        (tree, KnownSubvolume { root, path })
     });
     Ok(paths.collect())
 }
 
-/// The path of a subvolume, from the subvolumes and directories above it.
+/// The path of a subvolume, composed of the names of its parent subvolumes and directories.
 fn path_of(fd: &Fd, tree: u64, links: &HashMap<u64, Link>) -> Option<Vec<u8>> {
-    /// The kernel nests paths no deeper than PATH_MAX allows: more is damage.
+    /// PATH_MAX limits the depth of paths, so a deeper nesting means a damaged file system.
     const DEEPEST: usize = 4096;
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut at = tree;
@@ -79,7 +79,7 @@ fn path_of(fd: &Fd, tree: u64, links: &HashMap<u64, Link>) -> Option<Vec<u8>> {
     Some(names.fold(b"/".to_vec(), |path, name| joined(&path, name)))
 }
 
-/// The parent of a directory, and its name there.
+/// The parent directory of a directory, and its name there.
 fn parent_of(fd: &Fd, tree: u64, dir: u64) -> Option<(u64, Vec<u8>)> {
     let mut parent = None;
     let keys = (dir, kind::INODE_REF, 0)..=(dir, kind::INODE_REF, u64::MAX);

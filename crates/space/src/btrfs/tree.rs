@@ -1,4 +1,4 @@
-//! The tree of one subvolume.
+//! The directories and files of one btrfs subvolume tree.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -11,9 +11,9 @@ use ondisk::btrfs::{
 };
 
 use super::extents::{Extents, Holder};
-use crate::files::{Counted, Files, Totals};
+use crate::files::{Counted, FileTotals, Files};
 
-/// The keys of all files.
+/// The range of keys of all inodes.
 const FILES: RangeInclusive<Key> = (FIRST_INODE, 0, 0)..=(LAST_INODE, u8::MAX, u64::MAX);
 
 /// Calls `add` for each reference to an extent in a tree.
@@ -27,34 +27,34 @@ pub(super) fn read_extents(
     })
 }
 
-/// Inodes whose contents are not counted with the files around them, or not only.
+/// Inodes whose contents are counted separately: those that mounts cover, and caches.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// What mounts cover, with its path relative to the mount.
+    /// Inodes that a mount covers, with their paths relative to the root.
     pub(super) covered: HashMap<u64, Vec<u8>>,
-    /// Caches, by their numbers.
+    /// Inodes of caches, with the index of the cache.
     pub(super) caches: HashMap<u64, usize>,
 }
 
-/// Where files count.
+/// The place where a file is counted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Place {
-    /// In the root of the subvolume.
+pub(super) enum ExtentPlace {
+    /// The root of the subvolume.
     Root,
-    /// In a directory of the root, by its name.
+    /// A directory in the root, by its name.
     Top(Vec<u8>),
-    /// Beneath a mount, by the path that it covers.
+    /// The files beneath a mount, by the path that it covers.
     Covered(Vec<u8>),
 }
 
-/// A place, and the owner of its directory.
+/// A place where files are counted, and the owner of its directory.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedPlace {
-    pub(super) place: Place,
+    pub(super) place: ExtentPlace,
     pub(super) owner: Option<u32>,
 }
 
-/// Where the files of a directory count: the number of a place, and that of a cache.
+/// The place and the cache to which the files of a directory belong, by index.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     place: usize,
@@ -62,37 +62,37 @@ struct Reached {
 }
 
 #[derive(Debug)]
-struct Directory {
+struct SubvolumeDirectory {
     parent: u64,
-    /// Its name, if its parent is the root.
+    /// The name of the directory, if its parent is the root.
     name: Vec<u8>,
     owner: u32,
 }
 
-/// A file, with as many references to extents as follow those of the file before it.
+/// A file. Its extent references follow those of the previous file in `SubvolumeTree::extents`.
 #[derive(Debug)]
-struct File {
+struct ExtentFile {
     ino: u64,
-    /// The directory that has its first name; 0 if it has none.
+    /// The directory with the file's first name; 0 if there is none.
     parent: u64,
     inode: Inode,
     extents: usize,
 }
 
-/// The directories and files of the subvolume that is examined.
+/// The directories and files of the examined subvolume.
 #[derive(Debug, Default)]
 pub(super) struct SubvolumeTree<'a> {
     claims: Option<&'a Claims>,
-    directories: HashMap<u64, Directory>,
-    files: Vec<File>,
+    directories: HashMap<u64, SubvolumeDirectory>,
+    files: Vec<ExtentFile>,
     extents: Vec<DataExtent>,
 }
 
 impl<'a> SubvolumeTree<'a> {
-    /// Reads a tree.
+    /// Reads the tree of a subvolume.
     ///
     /// # Errors
-    /// Those of the search.
+    /// The errno of the search ioctl.
     pub(super) fn read(fd: &Fd, tree: u64, claims: &'a Claims) -> Result<SubvolumeTree<'a>, Errno> {
         let mut all = SubvolumeTree {
             claims: Some(claims),
@@ -113,7 +113,7 @@ impl<'a> SubvolumeTree<'a> {
                     let (parent, name, owner) = (0, Vec::new(), inode.uid);
                     self.directories.insert(
                         ino,
-                        Directory {
+                        SubvolumeDirectory {
                             parent,
                             name,
                             owner,
@@ -121,7 +121,7 @@ impl<'a> SubvolumeTree<'a> {
                     );
                 }
                 let (parent, extents) = (0, 0);
-                self.files.push(File {
+                self.files.push(ExtentFile {
                     ino,
                     parent,
                     inode,
@@ -157,15 +157,15 @@ impl<'a> SubvolumeTree<'a> {
         }
     }
 
-    /// Adds the extents of all files to the places where these count.
+    /// Adds the extents of all files to their places.
     pub(super) fn count(&self, extents: &mut Extents) -> (Files, Vec<OwnedPlace>) {
-        let mut places = Places {
+        let mut places = ExtentPlaces {
             tree: self,
             numbers: HashMap::new(),
             all: Vec::new(),
             reached: HashMap::new(),
         };
-        let mut totals = Totals::new();
+        let mut totals = FileTotals::new();
         let mut from = 0;
         for file in &self.files {
             let own = &self.extents[from..from + file.extents];
@@ -191,23 +191,23 @@ impl<'a> SubvolumeTree<'a> {
     }
 }
 
-/// Finds where files count.
-struct Places<'a> {
+/// Determines where each file is counted.
+struct ExtentPlaces<'a> {
     tree: &'a SubvolumeTree<'a>,
-    numbers: HashMap<Place, usize>,
+    numbers: HashMap<ExtentPlace, usize>,
     all: Vec<OwnedPlace>,
-    /// By directory.
+    /// Known places, by inode of the directory.
     reached: HashMap<u64, Reached>,
 }
 
-impl Places<'_> {
-    fn of_file(&mut self, file: &File) -> Reached {
+impl ExtentPlaces<'_> {
+    fn of_file(&mut self, file: &ExtentFile) -> Reached {
         let covered = self
             .tree
             .claims
             .and_then(|claims| claims.covered.get(&file.ino));
         if let Some(path) = covered.filter(|_| !self.tree.directories.contains_key(&file.ino)) {
-            let place = self.number(Place::Covered(path.clone()), None);
+            let place = self.number(ExtentPlace::Covered(path.clone()), None);
             return Reached { place, cache: None };
         }
         match self.tree.directories.contains_key(&file.ino) && file.ino != FIRST_INODE {
@@ -216,7 +216,8 @@ impl Places<'_> {
         }
     }
 
-    /// Where the files in a directory count: as those of the directory above it, unless it is claimed, or in the root.
+    /// The place of the files in a directory: inherited from the parent directory, unless the directory is itself a
+    /// place.
     fn of_directory(&mut self, dir: u64) -> Reached {
         let (mut at, mut passed) = (dir, Vec::new());
         let mut reached = loop {
@@ -228,10 +229,10 @@ impl Places<'_> {
                 .directories
                 .get(&at)
                 .map_or(FIRST_INODE, |it| it.parent);
-            // Each directory is passed once, also in a damaged tree that has a circle.
+            // A damaged tree can have a cycle of directories: stop after as many as there are.
             if at == FIRST_INODE || above == 0 || passed.len() > self.tree.directories.len() {
                 let owner = self.tree.directories.get(&FIRST_INODE).map(|it| it.owner);
-                let place = self.number(Place::Root, owner);
+                let place = self.number(ExtentPlace::Root, owner);
                 let root = Reached { place, cache: None };
                 self.reached.insert(FIRST_INODE, root);
                 break root;
@@ -246,7 +247,7 @@ impl Places<'_> {
         reached
     }
 
-    /// Where the files in a directory count, from that of the directory above it.
+    /// Determines a directory's place from that of its parent directory.
     fn step(&mut self, dir: u64, above: Reached) -> Reached {
         let Some(directory) = self.tree.directories.get(&dir) else {
             return above;
@@ -254,18 +255,18 @@ impl Places<'_> {
         let claims = self.tree.claims;
         let mut reached = above;
         if directory.parent == FIRST_INODE {
-            let place = Place::Top(directory.name.clone());
+            let place = ExtentPlace::Top(directory.name.clone());
             reached.place = self.number(place, Some(directory.owner));
         }
         if let Some(path) = claims.and_then(|claims| claims.covered.get(&dir)) {
-            reached.place = self.number(Place::Covered(path.clone()), Some(directory.owner));
+            reached.place = self.number(ExtentPlace::Covered(path.clone()), Some(directory.owner));
         }
         let cache = claims.and_then(|claims| claims.caches.get(&dir)).copied();
         reached.cache = reached.cache.or(cache);
         reached
     }
 
-    fn number(&mut self, place: Place, owner: Option<u32>) -> usize {
+    fn number(&mut self, place: ExtentPlace, owner: Option<u32>) -> usize {
         let next = self.all.len();
         let number = *self.numbers.entry(place.clone()).or_insert(next);
         if number == next {

@@ -1,4 +1,4 @@
-//! What scans, backups, starting programs, stat and fsync cost now, and could cost.
+//! The present and the possible costs of scans, backups, program starts, stat and fsync.
 
 use pathsearch::{Change, Fix, ProgramStart, StartupReport, is_worthwhile};
 
@@ -9,7 +9,7 @@ use crate::known::best_price;
 use crate::section::Section;
 use crate::survey::Survey;
 
-/// What each activity costs, in the order in which they are listed.
+/// The costs of each activity, in the order in which they are listed.
 pub fn activity_costs<'a>(survey: &Survey<'a>) -> [ActivityCost<'a>; 5] {
     let found = survey.found;
     [
@@ -36,7 +36,7 @@ fn scan(found: &Found, is_deep: bool) -> ActivityCost<'_> {
     let Some(walking) = &found.walking else {
         return row;
     };
-    // One by a survey's limits tells nothing of what others would take.
+    // A walk within the limits of a survey does not show which engine is fastest on the whole tree.
     let by = if is_deep { row.by } else { Means::Deep };
     if let Some(bounded) = &walking.bounded {
         let now = bounded.whole_seconds().map(Amount::EstimatedSeconds);
@@ -81,8 +81,8 @@ fn backup<'a>(survey: &Survey<'a>) -> ActivityCost<'a> {
     }
 }
 
-/// The space in use on the file system of the directory: a full dump reads no more than that. Where
-/// files share or compress their contents, it may.
+/// The used space of the directory's file system, an upper bound for what a full dump reads. `None`
+/// if files can share or compress their data: then a dump can read more.
 fn bytes_in_use(survey: &Survey<'_>) -> Option<u64> {
     const SHARED: [&[u8]; 8] = [
         b"btrfs",
@@ -109,7 +109,7 @@ fn start(found: &Found) -> ActivityCost<'_> {
     let row = unknown(Activity::Start, Means::Measure(Section::Startup));
     let startup = found.startup.as_ref();
     let slowest = startup.and_then(|startup| {
-        // The time of a start under a meter is not the program's own.
+        // A start under a meter takes longer, so use only starts that were timed without one.
         let started = startup.started.iter();
         let timed = started.filter(|start| start.elapsed().is_some());
         let start = timed.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
@@ -129,9 +129,8 @@ fn start(found: &Found) -> ActivityCost<'_> {
     }
 }
 
-/// The changes that save enough here, the one that saves most first: more than the starts of the
-/// program differ by. A PATH in another order finds other programs, so that it is only for network
-/// file systems.
+/// The changes whose savings exceed the spread of the program's start times, the largest first.
+/// Reordering PATH can select different programs, so it is proposed for network file systems only.
 pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> Vec<&'a Fix> {
     let Some(elapsed) = start.elapsed() else {
         return Vec::new();
@@ -142,7 +141,7 @@ pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> 
         let is_possible = match &fix.change {
             Change::SetPath(path) => is_remote || !path.is_reordered,
             Change::CopyToLocalDisk { .. } => is_remote,
-            // What the example finds says nothing of other programs with the same variable.
+            // The traced program does not show what other programs need from the same variable.
             Change::ShortenVariable { .. } => false,
             _ => true,
         };
@@ -185,7 +184,7 @@ fn fsync(found: &Found) -> ActivityCost<'_> {
     }
 }
 
-/// The price of a call, in nanoseconds.
+/// The price of a call in nanoseconds.
 fn price(found: &Found, gate: &str, warm: bool) -> Option<f64> {
     let prices = found.gates.as_ref()?.report.prices.as_deref()?;
     best_price(prices, gate, warm).map(|price| price.ns)

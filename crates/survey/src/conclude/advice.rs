@@ -1,4 +1,4 @@
-//! The advice on each section.
+//! Derives the advice from each section.
 
 use std::collections::HashSet;
 
@@ -17,12 +17,11 @@ use crate::found::{Found, Mounted, Walking};
 use crate::section::Section;
 use crate::survey::Survey;
 
-/// By this factor an engine must be faster before it is recommended.
+/// An engine is recommended only if it is faster by this factor.
 const FASTER: f64 = 1.1;
-/// Seconds that a scan must take before something is recommended that makes only the next one
-/// cheaper.
+/// Minimum seconds of a scan for advice that only makes the next scan cheaper.
 const LONG_SCAN: f64 = 10.0;
-/// Seconds that a walk must take before it is recommended to try it as root.
+/// Minimum seconds of a walk for the advice to try it as root.
 const LONG_WALK: f64 = 1.0;
 
 pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
@@ -47,7 +46,7 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
     let files = points
         .iter()
         .filter(|point| point.kind == Some(PointKind::File));
-    // A file that is mounted twice costs a backup nothing.
+    // A file that is mounted twice does not enlarge a backup.
     let files: HashSet<&[u8]> = files.map(|point| &point.target[..]).collect();
     let rules = [
         (AnomalyKind::Unresponsive, 100, Command::ListExcludes),
@@ -68,9 +67,9 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
         })
 }
 
-/// A directory with room for files of so many bytes.
+/// A directory with room for `bytes` bytes of files.
 fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
-    // What is written grows until then.
+    // The size may grow until the command is run, so add a margin.
     let needed = bytes + bytes / 8;
     let mut places = survey.machine.places.iter();
     let found = places.find(|(_, available)| *available >= needed);
@@ -78,7 +77,7 @@ fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
 }
 
 fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
-    /// More than the catalog of a million entries.
+    /// Exceeds the size of a catalog of a million entries.
     const CATALOG: u64 = 64 << 20;
     let engine = walking.part.engine;
     let bounded = walking.bounded.as_ref();
@@ -102,7 +101,7 @@ fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
         return found;
     };
     let chosen = cost(costs.chosen);
-    // Seconds that an engine takes, and those of a slower one.
+    // Whether an engine saves enough time against a slower one.
     let is_faster = |(fast, ms): Timed<'_>, slow: EngineKind, slow_ms: f64| {
         fast.engine != slow
             && is_possible(walking, fast.engine)
@@ -138,7 +137,7 @@ fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
     found
 }
 
-/// Whether no part of the survey says that an engine cannot work here.
+/// Whether no part of the survey reports that an engine is impossible here.
 fn is_possible(walking: &Walking, engine: EngineKind) -> bool {
     let mut all = walking
         .engines
@@ -148,9 +147,9 @@ fn is_possible(walking: &Walking, engine: EngineKind) -> bool {
     all.all(|one| one.engine != engine || one.is_possible())
 }
 
-/// Whether every run of the fastest engine was faster than every run of the chosen one. One run of
-/// each proves nothing; and on a part of the tree, an engine that reads all tables of the file
-/// system is at a disadvantage that it may not have on all of the tree.
+/// Whether every run of the fastest engine was faster than every run of the chosen one. At least
+/// two runs of each are needed. On a part of the tree, engines that read all tables of the file
+/// system are at a disadvantage.
 fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
     let (chosen, chosen_ms) = costs.chosen;
     let (fastest, fastest_ms) = costs.fastest;
@@ -162,7 +161,7 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
     has_trials && fastest_ms * FASTER < chosen_ms && fastest_runs.max < chosen_runs.min
 }
 
-/// The first engine that could be tried if root walked.
+/// The advice to walk as root, if an engine needs it.
 fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
     let explained = &walking.engines.explained;
     let engine = explained.iter().flat_map(Explained::needing_root).next()?;
@@ -177,7 +176,7 @@ fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
     is_long.then(|| Conclusion::new(Section::Walk, 83, command, statement))
 }
 
-/// The best change to PATH, and the best other change.
+/// The best change to PATH, and the best change of any other kind.
 fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
     let startup = found.startup.iter();
     let mut fixes: Vec<_> = startup
@@ -204,7 +203,7 @@ fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
 }
 
 fn dump<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
-    /// Less is dumped in full without much loss.
+    /// Minimum size of a dump for which increments are recommended.
     const MUCH: u64 = 1 << 20;
     let dump = survey.found.dump.as_ref()?;
     let saving = dump.first.cpu_seconds - dump.changed.cpu_seconds;
@@ -216,12 +215,12 @@ fn dump<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     is_useful.then(|| Conclusion::new(Section::Dump, 65, command, statement))
 }
 
-/// The change that saves most, if this machine and user can make it.
+/// The change to calls that saves most, if this machine and user can make it.
 fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     let account = survey.account.as_ref()?;
     let walking = survey.found.walking.as_ref()?;
     let is_useful = |change: &&WhatIfChange| {
-        // An engine that was compared is judged by what it took.
+        // A change that needs an engine is advised only if the engine is possible here.
         let can_be_made = match change.kind {
             ChangeKind::RawTables { .. } => can_work(walking, EngineKind::Ext4),
             ChangeKind::Bulkstat { .. } => can_work(walking, EngineKind::Bulkstat),
@@ -260,7 +259,8 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
         .mounts
         .as_ref()
         .is_some_and(|mounted| mounted.is_silent);
-    // What does not answer cannot be measured either, nor a file system without a temporary file.
+    // A file system that does not answer cannot be measured, nor one without a writable directory
+    // for the temporary file.
     let needs_file = |section: &Section| matches!(section, Section::Gates | Section::Probe);
     let missing = survey
         .missing()

@@ -1,4 +1,4 @@
-//! What several findings and pieces of advice are drawn from.
+//! Costs from which several findings and pieces of advice are derived.
 
 use base::runs::median_ms;
 use mounts::diagnosis::{AnomalyKind, Diagnosis};
@@ -13,18 +13,18 @@ use crate::found::Walking;
 use crate::section::Section;
 use crate::survey::Survey;
 
-/// The paths of the mounts whose most serious anomaly is of a kind.
+/// The paths of the mounts whose most serious anomaly is of this kind.
 pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec<&'a [u8]> {
     let of_kind = diagnoses.iter().filter(|one| one.kind() == kind);
     of_kind.map(|one| one.target).collect()
 }
 
-/// An engine, and the median of its elapsed times.
+/// An engine, and the median of its elapsed times in milliseconds.
 pub(super) type Timed<'a> = (&'a EngineRuns, f64);
 
 pub(super) struct EngineCosts<'a> {
     pub(super) chosen: Timed<'a>,
-    /// The one that makes one call after the other.
+    /// The engine `stat`, which makes one call at a time.
     pub(super) plain: Option<Cost>,
     pub(super) fastest: Timed<'a>,
 }
@@ -55,13 +55,13 @@ pub(super) fn cost((engine, ms): Timed<'_>) -> Cost {
     }
 }
 
-/// How an engine was stopped, if it was.
+/// The record of an engine that was stopped; `None` if it finished or did not start.
 pub(super) fn stopped(walking: &Walking, engine: EngineKind) -> Option<&StoppedEngine> {
     let mut all = walking.stopped.iter();
     all.find(|stopped| stopped.engine == engine && stopped.has_run())
 }
 
-/// What is to be said of full file systems, if there are any.
+/// The conclusion about full file systems; `None` if none is full.
 pub(super) fn of_full<'a>(
     survey: &Survey<'a>,
     statement: impl FnOnce(Vec<(&'a [u8], Capacity)>) -> Statement<'a>,

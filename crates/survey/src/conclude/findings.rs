@@ -1,4 +1,4 @@
-//! The findings of each section.
+//! Derives the findings from each section.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
 fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     let points = &mounted.report.points;
     let diagnoses = diagnose(&mounted.all());
-    // In their order: the most serious first.
+    // The order of `AnomalyKind` is that of severity.
     let kinds: BTreeSet<_> = diagnoses.iter().map(|one| one.kind()).collect();
     let kinds: Vec<_> = kinds
         .into_iter()
@@ -97,7 +97,7 @@ fn file_system<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     says_something.then(|| Conclusion::new(Section::Probe, 80, command, statement))
 }
 
-/// The experiments that give the same results again.
+/// The experiments that reproduce the reported results.
 fn experiments(report: &ProbeReport) -> Vec<Experiment> {
     let has = |experiment: &Experiment| {
         let mut findings = report.measured.iter().map(|measured| &measured.finding);
@@ -109,7 +109,8 @@ fn experiments(report: &ProbeReport) -> Vec<Experiment> {
     always.into_iter().chain(others).collect()
 }
 
-/// The first result that contradicts the kernel. One that rests on times alone proves nothing.
+/// The first result that contradicts the kernel. Results inferred from times alone are not reliable
+/// enough.
 fn disagreement_with_kernel(found: &Found) -> Option<Conclusion<'_>> {
     found.file_systems.iter().find_map(|probed| {
         let mut findings = probed

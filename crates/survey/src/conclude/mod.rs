@@ -1,4 +1,4 @@
-//! Draws findings and advice from what a survey gathered.
+//! Derives findings and advice from the measurements of a survey.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ mod findings;
 
 pub use activities::{activity_costs, useful_fixes};
 
-/// Draws the findings and the advice, the most important first.
+/// Adds the findings and the advice, the most important first.
 pub fn conclude(mut survey: Survey<'_>) -> Survey<'_> {
     survey.findings = most_important(findings::all(&survey));
     survey.advice = most_important(advice::all(&survey));
@@ -21,7 +21,7 @@ pub fn conclude(mut survey: Survey<'_>) -> Survey<'_> {
 
 fn most_important(mut conclusions: Vec<Conclusion<'_>>) -> Vec<Conclusion<'_>> {
     const KEPT: usize = 5;
-    // The sort is stable: among equals the first stays first.
+    // The sort is stable, so conclusions of equal weight keep their order.
     conclusions.sort_by_key(|conclusion| Reverse(conclusion.weight));
     conclusions.truncate(KEPT);
     conclusions

@@ -1,4 +1,4 @@
-//! What a step of a survey is given: the directory, the options, and what it may use up.
+//! The input of a step of a survey: the directory, the options, and the limits.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -14,21 +14,22 @@ use crate::step::StepKind;
 
 /// The options of a survey.
 pub struct SurveyOptions {
-    /// The directory, as it was given.
+    /// The directory as given by the user.
     pub dir: Vec<u8>,
-    /// The same directory, resolved and opened.
+    /// The directory, resolved and opened.
     pub root: Root,
-    /// Time for one run of what is run several times. All steps together take at most twelve times that.
+    /// The time of one run of repeated work. All steps together take at most twelve times as long.
     pub limit: Duration,
     /// Measure longer, write more, and measure every local file system.
     pub deep: bool,
     /// Include network mounts that answer.
     pub network: bool,
-    /// The command line of a process that calls [`walk_call_by_call`](crate::walk_call_by_call).
+    /// Builds the command line of a process that calls
+    /// [`walk_call_by_call`](crate::walk_call_by_call).
     pub walk_command: fn(&CallByCallWalk<'_>) -> Vec<OsString>,
 }
 
-/// A walk by one call after the other, like that of find(1), which ends itself after a time.
+/// A walk with one call at a time, like that of find(1), which ends itself after `limit`.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct CallByCallWalk<'a> {
     pub dir: &'a [u8],
@@ -37,7 +38,7 @@ pub struct CallByCallWalk<'a> {
 }
 
 impl SurveyOptions {
-    /// The mounts, unless the server of the directory might not respond.
+    /// The mounts, unless the server of the surveyed directory might not respond.
     pub(super) fn local<'a>(&self, found: &'a Found) -> Result<&'a Mounted, Missing> {
         match found.responding()? {
             mounted if mounted.is_remote && !self.network => Err(Missing::RemoteServer),
@@ -46,22 +47,22 @@ impl SurveyOptions {
     }
 }
 
-/// A step that is taken, perhaps one of several times.
+/// A run of a step; some steps run several times, for each program or file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// The step.
+    /// The step that runs.
     pub step: StepKind,
-    /// Which of its turns this is, from 0.
+    /// The index of this run of the step.
     pub nth: usize,
-    /// How many turns it has.
+    /// Number of runs of the step.
     pub turns: usize,
 }
 
-/// What a survey is doing.
+/// The current activity of a survey.
 pub enum Activity<'a> {
-    /// The process is about to split for this turn.
+    /// The process is about to fork for this run.
     Announced,
-    /// The turn has begun, in this process.
+    /// The run has begun, in this process.
     Begun,
     /// How far a search for mounts is, and the directory that it has reached.
     Searching(&'a SearchProgress, &'a [u8]),
@@ -79,19 +80,19 @@ pub enum Activity<'a> {
     Starting(&'a str),
     /// The directory of an experiment, and what the experiment does.
     Probing(&'a [u8], probe::Activity),
-    /// The turn has ended, in this process or in a child that was stopped.
+    /// The run has ended, in this process or in a child that was killed.
     Ended,
 }
 
 /// A function that is called at each step and activity.
 pub type Observer<'a> = dyn FnMut(&Turn, Activity<'_>) + 'a;
 
-/// What one turn of a step is given.
+/// The input of one run of a step.
 pub(super) struct StepContext<'a> {
     pub(super) options: &'a SurveyOptions,
     pub(super) turn: Turn,
     pub(super) until: Instant,
-    /// Bytes that it may read from disks and write to them.
+    /// Maximum bytes that the run may read from and write to disks.
     pub(super) bytes: u64,
     pub(super) observer: &'a mut Observer<'a>,
 }
@@ -105,7 +106,7 @@ impl StepContext<'_> {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// The limits of runs in processes of their own, which need no time to clean up.
+    /// The limits for measurements in child processes, which need no time to clean up.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds {
             each: self.options.limit,

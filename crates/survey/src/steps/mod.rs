@@ -1,13 +1,13 @@
-//! The steps of a survey: each gathers a part of [`Found`](crate::Found), within its own limits.
+//! The steps of a survey: each adds a part of [`Found`](crate::Found), within its own limits.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`context`] | what a step is given: directory, options, limits; what it reports of its progress |
+//! | [`context`] | the input of a step: directory, options, limits; and its progress reports |
 //! | [`mounts`] | mount points, capacities, the methods to find mounts |
-//! | [`walking`] | what a walk, a dump and the system calls of a walk cost |
-//! | [`starting`] | what starting programs costs |
+//! | [`walking`] | the cost of a walk, of a dump, and of the system calls of a walk |
+//! | [`starting`] | the cost of program starts |
 //! | [`systems`] | experiments on file systems, prices of system calls |
-//! | [`take`] | the table of the steps; takes each in a process of its own |
+//! | [`take`] | the table of the steps; runs each in a process of its own |
 
 pub(crate) mod context;
 pub(crate) mod mounts;

@@ -1,4 +1,4 @@
-//! The mounts, and what each way to find them costs.
+//! Steps: the mounts, their capacities, and the cost of each method to find them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::found::{ComparedMethods, Found, Mounted, SkippedMethods};
 use crate::missing::{Missing, Task};
 use crate::warning::WarningKind;
 
-/// Runs of each method and of each engine.
+/// Number of runs of each method and of each engine.
 pub const TRIALS: usize = 3;
-/// File systems that are experimented on, unless it may take longer.
+/// Maximum number of file systems that are probed without `--deep`.
 const MOST_PROBED: usize = 4;
-/// The deadline for the response of a server, if the step has so much time.
+/// The time to wait for a server, if the step has that much time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn locate_options() -> locate::LocateOptions {
@@ -34,7 +34,7 @@ fn locate_options() -> locate::LocateOptions {
     }
 }
 
-/// Reads the mount table, and finds out which of the mounts may be entered.
+/// Step: reads the mount table, and determines which mounts may be entered.
 pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let options = step.options;
     let mut tick = |far: &_, path: &[u8]| step.report(Activity::Searching(far, path));
@@ -42,7 +42,8 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
         .map_err(|e| Missing::failed(Task::FindMounts, e))?;
     found.warnings.append(&mut report.warnings);
     let is_remote = report.root_fstype().is_some_and(may_hang);
-    // The server may be waited for twice: for the directory, and for the mounts below it.
+    // Limit the wait to a third of the time: it can occur twice, for the directory and for the
+    // mounts below it.
     let patience = PATIENCE.min(step.left() / 3);
     let dirs = [options.dir.clone()];
     let look = || drop(walk::explain(&dirs, false, walk::Fields::all()));
@@ -51,7 +52,7 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
     servers::name_servers(points);
     let failed = |e| Missing::failed(Task::CheckMounts, e);
     let is_local = |point: &Point| !point.fstype().is_none_or(may_hang);
-    // A survey yields to other processes, so that a local disk may seem slow.
+    // The survey runs at low priority, so a local disk can appear slow: give it more time.
     let of_disks = step.left() / 2;
     let deadline = |point: &Point| if is_local(point) { of_disks } else { patience };
     let count = points.len();
@@ -67,7 +68,7 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
         }
     }
     found.warnings.append(&mut checked);
-    // The directory was asked for, and has been asked.
+    // If the directory is a mount point, the check of the directory gives its verdict.
     let own = |point: &&mut Point| !point.hidden && point.target == options.root.path;
     if let Some(point) = points.iter_mut().filter(own).find(|_| is_remote) {
         point.verdict.get_or_insert(answer(is_silent));
@@ -101,7 +102,7 @@ fn answer(is_silent: bool) -> Verdict {
     }
 }
 
-/// The mount that DIR is on, where it is not mounted just there.
+/// The mount of DIR, if DIR is not itself a mount point.
 fn own_mount(
     options: &SurveyOptions,
     report: &LocateReport,
@@ -120,7 +121,7 @@ fn own_mount(
     })
 }
 
-/// Asks each file system that stores files, and answers, for its capacity.
+/// Step: reads the capacity of each file system that stores files and answers.
 pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let mounted = found.mounts.as_ref().ok_or(Missing::NoMounts)?;
     let points = mounted.all();
@@ -153,7 +154,7 @@ pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Resul
     Ok(())
 }
 
-/// Compares the methods. Those that search every directory are skipped where they would enter a
+/// Step: compares the methods. Methods that read every directory are skipped if they would enter a
 /// mount whose server might not respond.
 pub(super) fn methods(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
@@ -165,7 +166,7 @@ pub(super) fn methods(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
         .iter()
         .filter(|point| options.keeps_out_of(point))
         .collect();
-    // Those that take least first: they are sure to have been run when there is no time left.
+    // Run the cheapest methods first: they will have results even if time runs out.
     let mut wanted = Method::ALL.to_vec();
     wanted.reverse();
     let skipped = far.first().map(|first| {
@@ -200,15 +201,15 @@ pub(super) fn methods(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
 }
 
 impl SurveyOptions {
-    /// Whether a search of every directory might hang at this mount. The surveyed directory itself
-    /// was asked for.
+    /// Whether walks must not enter this mount, because its server might not respond. The surveyed
+    /// directory itself is checked separately.
     fn keeps_out_of(&self, point: &Point) -> bool {
         let far =
             !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
         far && !(self.network && point.verdict == Some(Verdict::Ok))
     }
 
-    /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
+    /// Exclude patterns for mount points that a walk of DIR must not enter.
     fn excludes(&self, points: &[Point]) -> Vec<String> {
         let is_met = |point: &&Point| {
             point.parent.is_none() || self.root.anchor.is_none() || point.parent == self.root.anchor
@@ -233,8 +234,8 @@ impl SurveyOptions {
     }
 }
 
-/// A pattern that matches a path, and hardly any other: `?` stands for each special character and for
-/// each that is not ASCII; for each such byte, if the path is not UTF-8. (`*` would match slashes.)
+/// A pattern that matches a path and hardly any other: `?` replaces special characters and those that
+/// are not ASCII; in a path that is not UTF-8, each such byte. (`*` would match slashes.)
 fn pattern(path: &[u8]) -> String {
     let plain = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '/' | '.' | '_' | '-' => c,
@@ -246,7 +247,7 @@ fn pattern(path: &[u8]) -> String {
     }
 }
 
-/// Whether a writable local disk, or an overlay, is mounted.
+/// Whether the mount is a writable local disk or an overlay.
 fn on_disk(content: &Content) -> bool {
     let source = content
         .source
@@ -256,12 +257,12 @@ fn on_disk(content: &Content) -> bool {
     writable && (source && !may_hang(&content.fstype) || content.fstype == b"overlay")
 }
 
-/// A directory on each file system that is to be probed: DIR, and mount points below it.
+/// The directories to probe, one for each file system: DIR, and mount points below it.
 fn to_probe(options: &SurveyOptions, points: &[Point], hangs: bool, silent: bool) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut once: Vec<Vec<u8>> = Vec::new();
     let network = options.network;
-    // Its mount is among the points only if it is mounted just there.
+    // `points` contains DIR only if DIR is a mount point, so add it here.
     if (!hangs || network && !silent)
         && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&options.root.path)
         && place

@@ -1,4 +1,4 @@
-//! What starting programs takes: PATH, the dynamic linker, Python.
+//! Steps: the cost of program starts (PATH, the dynamic linker, Python).
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use super::walking::heard;
 use crate::found::Found;
 use crate::missing::{Failure, Missing, Task};
 
-/// Programs that may be started unasked: they do nothing, nor leave anything (-B: no compiled
-/// modules). What they are for is in the report.
+/// Programs that are started without asking the user: they have no effects and leave nothing behind
+/// (-B: no compiled modules). The report explains their purpose.
 const STARTED: [(&str, &str, &[&str]); 2] = [
     ("env true", "PATH and ld.so", &["env", "true"]),
     (
@@ -30,12 +30,13 @@ const STARTED: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// How many programs are started: one a turn, so that one that does not end takes nothing with it.
+/// Number of programs to start, each in a run of its own, so that a hanging one does not prevent
+/// the others.
 pub(super) fn programs(_: &Found) -> usize {
     STARTED.len()
 }
 
-/// Starts a program; before the first one, looks at the elements of PATH.
+/// Step: starts a program; before the first one, examines the elements of PATH.
 pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let Some(&(command, about, words)) = STARTED.get(step.turn.nth) else {
         return Ok(());
@@ -59,7 +60,7 @@ pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
     let report = Command::find(&words)
         .and_then(|command| search(&command, meter::auto::NAME, &environment, &options));
     match report {
-        // There is no Python here, or it was interrupted.
+        // Python is not installed, or the start was interrupted.
         Ok(report) if report.metered.ended.status() != 0 => heard(report.metered.ended),
         Ok(report) => {
             let runs = time_starts(&words, report.metered.real, step);
@@ -83,7 +84,7 @@ pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
     Ok(())
 }
 
-/// The seconds of some starts without a meter, as far as there is time: of a start that took so long
+/// Times some starts without a meter, as far as time permits; `metered` is the duration of the start
 /// under the meter, which has filled the caches.
 fn time_starts(words: &[OsString], metered: Duration, step: &StepContext<'_>) -> Vec<f64> {
     const STARTS: usize = 5;
@@ -104,7 +105,7 @@ fn time_starts(words: &[OsString], metered: Duration, step: &StepContext<'_>) ->
     runs
 }
 
-/// The elements of PATH, any of which may be on a server that does not respond.
+/// Examines the elements of PATH, any of which may be on a server that does not respond.
 fn look_at_path(path: &[u8]) -> Result<StartupReport, Missing> {
     let look = || drop(path_elements(path));
     if times_out(Duration::from_secs(2), look) {

@@ -1,4 +1,4 @@
-//! What each file system is, found by experiment, and what each call costs.
+//! Steps: properties of each file system, by experiments, and the price of each call.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,13 +11,13 @@ use super::context::{Activity, StepContext};
 use crate::found::{Found, Probed};
 use crate::missing::{Failure, Missing, Task, Unseen};
 
-/// What the experiments on one file system may read and write in any case.
+/// Maximum bytes that the experiments on one file system read and write, with any options.
 const MOST: u64 = 1 << 30;
 
-/// The price of each call on the file system of DIR.
+/// Step: measures the price of each call on the file system of DIR.
 pub(super) fn gates(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     step.options.local(found)?;
-    // In a directory where this user may create no file, write and fsync have no price.
+    // In a directory without write permission, write and fsync cannot be measured.
     let root = &step.options.root.path;
     let dir = workplace(root).unwrap_or_else(|| root.clone());
     let probed = experiment(step, found, &dir, vec![Experiment::Gates])?;
@@ -25,7 +25,7 @@ pub(super) fn gates(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
     Ok(())
 }
 
-/// What one of the file systems is.
+/// Step: probes one file system.
 pub(super) fn probe(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let Some(at) = found.to_probe.get(step.turn.nth).cloned() else {
         return Ok(());
@@ -36,7 +36,8 @@ pub(super) fn probe(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
         }
         at.clone()
     });
-    // Of the cache it is looked up what bounds it; only with --deep one is filled.
+    // Without --deep, the cache experiment only looks up the limit of the page cache, and does not
+    // fill it.
     let mut experiments = vec![Experiment::Block, Experiment::Readahead, Experiment::Cache];
     if step.options.deep {
         experiments.push(Experiment::Extent);
@@ -52,7 +53,7 @@ fn experiment(
     dir: &[u8],
     experiments: Vec<Experiment>,
 ) -> Result<Probed, Missing> {
-    /// To stop late, to put away what was made, and to say what was found.
+    /// The share of the time that is kept for late stops, cleaning up and reporting.
     const END: f64 = 0.1;
     let left = step.left();
     let options = ProbeOptions {
@@ -71,7 +72,7 @@ fn experiment(
     });
     let report = done.map_err(|why| match why {
         probe::Error::Interrupted => Missing::InterruptedMidway,
-        // What cannot even be opened is no file system for this user.
+        // A file system that cannot be opened is not an error for this user.
         why => Missing::Skipped(Failure::new(Task::Probe(dir.to_vec()), why)),
     })?;
     let mut io_bytes: Vec<_> = report
@@ -90,8 +91,8 @@ fn experiment(
     })
 }
 
-/// A directory on the same file system in which a file without a name can be made: the given one,
-/// or else one of those that users have. Nothing comes of asking: the file is gone at once.
+/// A directory on the same file system in which this user can create an unnamed temporary file
+/// (O_TMPFILE): the given one, or else one of the usual. The test leaves nothing behind.
 fn workplace(at: &[u8]) -> Option<Vec<u8>> {
     let place = ProbeDir::open_unnamed_only(at).ok()?;
     let is_writable = |place: &ProbeDir| open_unnamed(&place.dir).is_ok();

@@ -1,11 +1,10 @@
-//! What a survey does, step by step, and what each step may use up.
+//! Runs the steps of a survey, each within its limits.
 //!
-//! No step can take the others with it, whatever it comes upon: a server that never answers, a disk
-//! that takes minutes, a mistake of ours. Before each step the process splits in two. The child
-//! takes the step, and goes on from there with all that has been found, to the very end. The parent
-//! keeps what was found before, and waits. If the child does not come through the step in its time,
-//! it is killed, and the parent goes on without what the step was to find; and if the child comes
-//! through, all that is left for the parent is to pass on how it ends.
+//! No step can take the others with it, be it by a server that never answers, a disk that takes minutes,
+//! or a bug. Before each step the process forks. The child runs the step, and continues from there with
+//! all results so far, to the end of the survey. The parent keeps the earlier results, and waits. If the
+//! child does not finish the step in time, the parent kills it, and continues without the results of this
+//! step. If the child finishes it, the parent only exits with the child's status.
 //!
 //! ```text
 //! 1 ─ waits ───────────────────────────────────────── ends as 2 does
@@ -33,23 +32,23 @@ type Gather = fn(&mut StepContext<'_>, &mut Found) -> Result<(), Missing>;
 
 struct Step {
     kind: StepKind,
-    /// Time for all turns together, in units of `--limit`.
+    /// The time of all runs of the step together, in units of `--limit`.
     time: f64,
-    /// Bytes that it may have read from disks and written to them, all turns together: of 256 MiB,
-    /// or with `--deep` of what that allows.
+    /// Maximum bytes that all runs of the step read from and write to disks, of 256 MiB in all;
+    /// with `--deep`, only the total is limited.
     bytes: u64,
-    /// What the steps before it have left of their time is its as well: it would not be done more
-    /// often in more time, but may be slow, as the machine or a disk is.
+    /// Whether the step also gets the time that earlier steps left over: it does not repeat its
+    /// work more often, but a slow machine or disk can make it slow.
     inherits: bool,
-    /// How often it is done.
+    /// Number of runs of the step.
     turns: fn(&Found) -> usize,
     gather: Gather,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// The steps, in order: what is cheap and tells most comes first; and what goes through the tree,
-/// when a walk has brought it into memory.
+/// The steps in order: cheap and informative ones first; those that read the tree after the step
+/// that fills the caches.
 const STEPS: [Step; StepKind::COUNT] = [
     Step::new(StepKind::MountTable, 0.7, 16 * MIB, mount_steps::table),
     Step::new(StepKind::Capacities, 0.1, MIB, mount_steps::capacities),
@@ -74,7 +73,7 @@ const STEPS: [Step; StepKind::COUNT] = [
 ];
 
 impl Step {
-    /// A step that is taken once.
+    /// A step that runs once.
     const fn new(kind: StepKind, time: f64, bytes: u64, gather: Gather) -> Step {
         Step {
             kind,
@@ -87,20 +86,18 @@ impl Step {
     }
 }
 
-/// Bytes for all steps together.
+/// Maximum bytes for all steps together.
 pub(crate) fn bytes(deep: bool) -> u64 {
     if deep { 4096 * MIB } else { 256 * MIB }
 }
 
-/// Time for all steps together, if each uses up all that it has, and what it takes to end those
-/// that would use more.
+/// Maximum time for all steps together, including the time to kill those that exceed their limits.
 pub(crate) fn time(limit: Duration) -> Duration {
     const ENDING: f64 = 1.1;
     limit.mul_f64(STEPS.iter().map(|step| step.time).sum::<f64>() * ENDING)
 }
 
-/// Takes all steps. Where this process is left behind by the one that comes through, it ends here,
-/// as that one does.
+/// Runs all steps. In a parent whose child finishes the survey, this exits with the child's status.
 pub(crate) fn take_all(options: &SurveyOptions, found: &mut Found, observer: &mut Observer<'_>) {
     let begun = Instant::now();
     for (at, step) in STEPS.iter().enumerate() {
@@ -125,7 +122,7 @@ pub(crate) fn take_all(options: &SurveyOptions, found: &mut Found, observer: &mu
 }
 
 fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
-    /// How late a step may be to see that its time is over.
+    /// The time after the limit at which a step may still notice it.
     const LATE: Duration = Duration::from_millis(500);
     let mut taken = StepTaken {
         name: step.kind.name(),
@@ -145,7 +142,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
     let spent = match split(time + (time / 10).max(LATE)) {
         Ok(words) => {
             context.report(Activity::Begun);
-            // A child has moved nothing yet.
+            // The counters of a new child begin with 0.
             let (before, charged) = (io_bytes(None).unwrap_or_default(), found.charged);
             let done = (step.gather)(&mut context, found);
             let spent = io_bytes(None).unwrap_or_default().since(before);
@@ -179,7 +176,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
     found.steps.push(taken);
 }
 
-/// Enters why a step gathered nothing. The first reason of a section is kept.
+/// Records why a step has no results. The first reason of a section is kept.
 fn lacks(found: &mut Found, step: StepKind, missing: Missing) {
     if missing.is_wrong() {
         let missing = missing.clone();
@@ -190,7 +187,7 @@ fn lacks(found: &mut Found, step: StepKind, missing: Missing) {
     found.missing.entry(step.section()).or_insert(missing);
 }
 
-/// When a turn of the step `at` must have ended, and the bytes that it may read and write.
+/// The deadline of a run of the step `at`, and the bytes that the run may read and write.
 fn limits(
     options: &SurveyOptions,
     found: &Found,
@@ -203,11 +200,11 @@ fn limits(
     let left = bytes(deep).saturating_sub(found.charged);
     let left = match turns.saturating_sub(nth) {
         0 | 1 => left,
-        // The first one is the file system of DIR, which says most: it has half.
+        // The first file system is that of DIR, the most important: it gets half.
         _ if nth == 0 => left / 2,
         others => left / others as u64,
     };
-    // More is asked of each file system then, and of each.
+    // With --deep, more is measured on each file system, so each gets a full share.
     let share = if deep {
         step.time.max(turns as f64)
     } else {
@@ -223,9 +220,9 @@ fn limits(
     (until, left.min(if deep { u64::MAX } else { step.bytes }))
 }
 
-/// Splits this process in two. The child takes the step, and marks the shared word when it has come
-/// through; this process fails with the reason if the child does not. Where no child can be made,
-/// this process takes the step, and nobody watches it.
+/// Forks. The child runs the step, and sets the shared word after finishing it; the parent returns
+/// the reason if the child does not. If no child can be started, this process runs the step without
+/// supervision.
 fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
     let Ok(words) = Shared::new(1) else {
         return Ok(None);
@@ -237,8 +234,8 @@ fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
     }
 }
 
-/// Waits for a child. When it ends having come through its step, it has done all there was to do,
-/// and this process ends as it did; else this says why it has not come through.
+/// Waits for a child. If the child finished its step, it also finished the survey, and this process
+/// exits with its status. Otherwise returns why the step did not finish.
 fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
     let supervision = Supervision {
         limit,
@@ -246,7 +243,7 @@ fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
         interval: Duration::from_millis(50),
     };
     let is_through = || words.first().is_some_and(|word| word.load(SeqCst) == 1);
-    // Once through its step, the child has no limit.
+    // After finishing its step, the child has no limit.
     let ended = supervise(&mut child, &supervision, |_, standing| {
         (standing.is_late && !is_through()).then_some(match standing.was_asked {
             true => Missing::InterruptedMidway,

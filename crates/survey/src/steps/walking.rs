@@ -1,4 +1,4 @@
-//! What walking costs, and dumping, and which calls a walk makes.
+//! Steps: the cost of a walk and of a dump, and the system calls of a walk.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -20,15 +20,15 @@ use crate::bounded::{Bounded, StoppedEngine};
 use crate::found::{Found, Walking};
 use crate::missing::{Failure, Missing, Task, Unseen};
 
-/// Calls that are looked at one by one.
+/// Maximum number of calls that are analysed individually.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
-/// Directories with most entries, and with most bytes, of which the survey keeps the counts.
+/// Number of directories with most entries, and of those with most bytes, that are kept.
 const MOST_DIRECTORIES: usize = 100;
-/// Bytes of patterns in a command line.
+/// Maximum bytes of exclude patterns on a command line.
 const MOST_OF_A_LINE: usize = 64 << 10;
 
-/// A walk by every engine, without going into other mounts; where the first one needs more than it
-/// may use, by every engine on a part.
+/// Step: compares the engines on the file system of DIR; or, if the first walk exceeds its limits,
+/// on the upper levels of the tree.
 pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let excludes = &found.responding()?.excludes;
     let dirs = vec![step.options.dir.clone()];
@@ -48,7 +48,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
             let levels = part.as_ref().map(|(_, levels)| *levels);
             match part {
                 Some((upper, _)) => options = upper,
-                // Then no more is said than what might work here.
+                // Without a part to walk, the comparison only lists the possible engines.
                 None => bounds.until = Some(Instant::now()),
             }
             Some(Bounded {
@@ -65,7 +65,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     let inodes = inodes(step.options).filter(|_| bounded.is_none());
     let stopped: Vec<_> = stopped(&compared.left_out, inodes).collect();
     if matches!(bounded, Some(Bounded { levels: None, .. })) {
-        // That no time was left for them is said already.
+        // Engines that had no time left are already in `stopped`.
         compared
             .left_out
             .retain(|(engine, _)| stopped.iter().all(|one| one.engine != *engine));
@@ -102,24 +102,24 @@ fn stopped(
     })
 }
 
-/// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
-/// others may use then.
+/// Walks once, with the engine that a walk would use. Returns the progress if the walk was stopped,
+/// and the limits for the comparison.
 fn scout(
     options: &walk::WalkOptions,
     step: &mut StepContext<'_>,
     counts: &DirectoryCounts,
 ) -> Result<(Option<Bounded>, Bounds), Missing> {
-    /// The share of the bytes that it leaves to others.
+    /// This walk leaves 1/4 of the bytes to the comparison.
     const LEAVES: u64 = 4;
-    /// The share of the time of a run that each has who comes after one that was stopped.
+    /// After a stopped walk, each run of the comparison gets 1/5 of the time limit.
     const SHARE: u32 = 5;
     let explained = walk::explain(&options.dirs, options.sink_syncs_first, Fields::all())
         .map_err(|e| Missing::failed(Task::Other, e))?;
     let by = explained
         .first()
         .map_or(EngineKind::Threads, |first| first.plan.engine);
-    // One that goes below the file API first has all written that anybody has changed, and may wait
-    // long for that. Whether the tree is large, one by the file API knows as well.
+    // Raw engines call syncfs(2) first, which can block on a slow disk. So an engine that uses the
+    // file API also determines whether the tree is large.
     let other = Some(EngineKind::Threads).filter(|other| *other != by);
     let limit = step.options.limit;
     let mut left = step.bytes - step.bytes / LEAVES;
@@ -143,7 +143,7 @@ fn scout(
         }
         left = left.saturating_sub(bytes);
         match ran {
-            // One that was interrupted need not be too long.
+            // A walk that the user interrupted is not necessarily too long.
             Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries))
                 if gate::interrupt::asked().is_none() =>
             {
@@ -183,18 +183,18 @@ fn scout(
     ))
 }
 
-/// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine
-/// come through; and how many they are.
+/// The upper levels of the tree that all engines can walk within the limits, according to walks
+/// with one call at a time; and their number.
 fn part(
     options: &walk::WalkOptions,
     excludes: &[String],
     bounds: &mut Bounds,
     step: &mut StepContext<'_>,
 ) -> Result<Option<(walk::WalkOptions, u32)>, Missing> {
-    /// With more entries figures are no better.
+    /// More entries do not make the figures more precise.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
-    /// Walks for which there must be time; and how many times as long one of them may take as this
+    /// The time must suffice for RUNS such walks; and one walk may be SLOWER times as slow as this
     /// one.
     const RUNS: u32 = 10;
     const SLOWER: u32 = 3;
@@ -206,7 +206,7 @@ fn part(
             filter: walk::Filter::new(excludes, Some(levels)),
             ..options.clone()
         };
-        // What it uses up of the bytes is less than what it leaves to the engines.
+        // Use at most half of the remaining bytes, so that the engines have the rest.
         let left = bounds.bytes.as_ref().map_or(0, Cell::get);
         let half = Bounds {
             bytes: Some(Cell::new(left / 2)),
@@ -237,7 +237,7 @@ fn no_process(errno: gate::Errno) -> Missing {
     Missing::failed(Task::Walk, errno)
 }
 
-/// How many files the file system says that it has, if it says so, and all of it is below DIR.
+/// Number of used inodes, if the file system reports it, and all of the file system is below DIR.
 fn inodes(options: &SurveyOptions) -> Option<u64> {
     let place = probe::dir::ProbeDir::open_unnamed_only(&options.dir).ok()?;
     let mount = place.mount.as_ref()?;
@@ -247,8 +247,8 @@ fn inodes(options: &SurveyOptions) -> Option<u64> {
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
 }
 
-/// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in
-/// the walk.
+/// Step: estimates the cost of a nightly dump by reading the metadata for it. Other mounts are
+/// skipped, as in the walk.
 pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let why = walked(found, step)?.part.reason.clone();
     let dir = &step.options.dir[..];
@@ -311,8 +311,8 @@ pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), 
     Ok(())
 }
 
-/// The walk of the directory, unless gathering would take too long: where one walk did, or every
-/// engine.
+/// The walk of the directory; an error if reading the metadata would take too long, because the
+/// walk or every engine was stopped.
 fn walked<'a>(found: &'a Found, step: &StepContext<'_>) -> Result<&'a Walking, Missing> {
     found.responding()?;
     let walking = found.walking.as_ref().ok_or(Missing::NoWalk)?;
@@ -322,7 +322,7 @@ fn walked<'a>(found: &'a Found, step: &StepContext<'_>) -> Result<&'a Walking, M
     }
 }
 
-/// What a call costs here: statx(2) of DIR, over and over.
+/// The CPU time of a call on this machine: the mean of many statx(2) calls on DIR.
 fn call_seconds(dir: &[u8]) -> f64 {
     const ROUNDS: u32 = 1000;
     let before = gate::cpu_time::process_cpu_time();
@@ -335,14 +335,14 @@ fn call_seconds(dir: &[u8]) -> f64 {
         / f64::from(ROUNDS)
 }
 
-/// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter
-/// that works.
+/// Step: accounts for the calls of a walk with one call at a time, like that of find, with the
+/// cheapest meter that works.
 pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     const SIGALRM: i32 = 14;
     step.options.local(found)?;
     let walking = walked(found, step)?;
-    // The meter cannot hold the walk to its bytes: that it keeps within them is known from the same
-    // walk just before.
+    // The meter cannot limit the bytes that the walk reads, so require that the engine `stat` has
+    // completed the same walk within the limits.
     let engines = &walking.engines.engines;
     if engines.iter().all(|run| run.engine != EngineKind::Stat) {
         return Err(Missing::TooLong(step.options.limit));
@@ -368,8 +368,8 @@ pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     Ok(())
 }
 
-/// A signal that has asked a metered command to stop has asked the survey, even if the command alone got
-/// it.
+/// Treats a signal that stopped a metered command as an interruption of the survey, even if only the
+/// command received it.
 pub(super) fn heard(ended: Ended) {
     if let Ended::Killed(signal) = ended {
         gate::interrupt::record(signal);
@@ -379,7 +379,7 @@ pub(super) fn heard(ended: Ended) {
 /// Walks a directory by one call after the other, to be accounted for. SIGALRM ends the process at the limit.
 ///
 /// # Errors
-/// Why the walk was not begun.
+/// The walk could not be started.
 pub fn walk_call_by_call(asked: &CallByCallWalk<'_>) -> Result<(), walk::Error> {
     gate::process::end_after(asked.limit);
     let options = walk::WalkOptions {

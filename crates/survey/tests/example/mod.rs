@@ -1,4 +1,4 @@
-//! A survey made by hand, for tests: of the conclusions in this crate, and of the words in `cli`.
+//! A survey constructed by hand, for the tests of the conclusions here and of the texts in `cli`.
 #![allow(dead_code, reason = "neither crate's tests use all of it")]
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ use walk::{Digest, EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason}
 
 pub(crate) mod random;
 
-/// A mount without anomalies; each path has a device of its own.
+/// A mount without anomalies; each path has its own device number.
 pub(crate) fn point(target: &[u8]) -> Point {
     let minor = target.iter().fold(7, |sum: u32, b| {
         sum.wrapping_mul(31).wrapping_add(u32::from(*b))
@@ -73,7 +73,7 @@ fn times(real: f64) -> Vec<Times> {
         .to_vec()
 }
 
-/// A tally of so many calls of statx.
+/// A tally of `calls` calls of statx.
 fn tally(calls: u64) -> Tally {
     let words = (0..Tally::WORDS).map(|_| AtomicU64::new(0));
     let mut words: Vec<AtomicU64> = words.collect();
@@ -103,7 +103,7 @@ struct CannotBe;
 
 impl WarningReason for CannotBe {}
 
-/// A finding with this outcome, where the kernel reports this value.
+/// A finding with this outcome; `truth` is the kernel's value.
 pub(crate) fn finding(
     quantity: Quantity,
     outcome: Outcome,
@@ -131,7 +131,7 @@ pub(crate) fn measured(finding: Finding) -> Measured {
     }
 }
 
-/// A result that agrees with the kernel; `None` where the experiment found nothing.
+/// A result that agrees with the kernel; with `None`, the experiment found no value.
 fn result(quantity: Quantity, value: Option<f64>) -> Measured {
     let outcome = match value {
         Some(value) => Outcome::Found {
@@ -151,7 +151,7 @@ fn result(quantity: Quantity, value: Option<f64>) -> Measured {
     })
 }
 
-/// The price of a call, by its name in `probe`.
+/// The price of a call, by its name in the crate `probe`.
 fn price(call: &str, warm: bool, ns: f64) -> Price {
     let price = serde_json::json!({
         "call": call,
@@ -171,7 +171,7 @@ fn path_counts(hits: u64, misses: u64) -> KindCounts {
     counts
 }
 
-/// What a survey found, as tests change it.
+/// The results of a survey, which tests can modify.
 pub(crate) struct Owned {
     pub(crate) root: Vec<u8>,
     pub(crate) machine: Machine,
@@ -227,12 +227,12 @@ impl Owned {
         self.found.walking.as_mut().unwrap()
     }
 
-    /// The results of the experiments on the file system.
+    /// The results of the experiments on the first file system.
     pub(crate) fn results(&mut self) -> &mut Vec<Measured> {
         &mut self.found.file_systems[0].report.measured
     }
 
-    /// Has every engine stopped before it finished.
+    /// Marks every engine as stopped before it finished.
     pub(crate) fn stop_engines(&mut self, why: NoRun, inodes: Option<u64>) {
         let walking = self.walking();
         for engine in std::mem::take(&mut walking.engines.engines) {
@@ -247,7 +247,7 @@ impl Owned {
         }
     }
 
-    /// Has a walk stopped before it finished.
+    /// Marks the walk as stopped before it finished.
     pub(crate) fn bound_walk(&mut self, inodes: Option<u64>, levels: Option<u32>) {
         self.walking().bounded = Some(Bounded {
             engine: EngineKind::Threads,
@@ -259,7 +259,7 @@ impl Owned {
         });
     }
 
-    /// Removes a section, for this reason.
+    /// Removes the results of a section, with this reason.
     pub(crate) fn lose(&mut self, section: Section, why: Missing) {
         let found = &mut self.found;
         match section {
@@ -274,7 +274,7 @@ impl Owned {
         found.missing.insert(section, why);
     }
 
-    /// The survey, with its findings and advice.
+    /// The survey of these results, with findings and advice.
     pub(crate) fn survey(&self) -> Survey<'_> {
         conclude(Survey {
             root: &self.root,

@@ -1,4 +1,4 @@
-//! Surveys of many machines, for property tests.
+//! Random surveys of many machines, for property tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use walk::{EngineKind, EngineRefusal};
 
 use super::{Owned, point_of};
 
-/// Seconds from a microsecond to a quarter of an hour.
+/// Times between a microsecond and a quarter of an hour, in seconds.
 fn seconds() -> impl Strategy<Value = f64> {
     (-6.0..3.0_f64).prop_map(|exponent| 10_f64.powf(exponent))
 }
@@ -82,26 +82,26 @@ fn change() -> impl Strategy<Value = WhatIfChange> {
     })
 }
 
-/// What differs from one machine to the next.
+/// The properties in which the machines differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) is_root: bool,
     pub(crate) mounts: Vec<Mount>,
-    /// The times of the engines threads and stat.
+    /// The seconds of walks by the engines threads and stat.
     pub(crate) walks: [f64; 2],
     pub(crate) is_stopped: bool,
     pub(crate) inodes: Option<u64>,
     pub(crate) refusal: Option<EngineRefusal>,
     pub(crate) changes: Vec<WhatIfChange>,
     pub(crate) cpu: f64,
-    /// Seconds of each start of a program, and what a change saves of one.
+    /// The seconds of each start of a program, and the saving of a change per start.
     pub(crate) starts: Vec<f64>,
     pub(crate) saves: f64,
     pub(crate) is_reordered: bool,
     pub(crate) is_network: bool,
-    /// CPU seconds of a full dump, and of an increment.
+    /// The CPU seconds of a full dump, and of an increment.
     pub(crate) dumps: [f64; 2],
-    /// Bytes that files can be written to.
+    /// The bytes available for files.
     pub(crate) room: u64,
     pub(crate) is_writable: bool,
 }
@@ -118,7 +118,7 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
         prop::option::of(1_000_000..90_000_000_u64),
         prop::sample::select(refusals.to_vec()),
     );
-    // The saving is often near the time of a start, and the starts differ much or little.
+    // The saving is often near the time of a start, and the times vary much or little.
     let starts = (
         seconds(),
         prop::collection::vec(0.0..1.0_f64, 0..6),

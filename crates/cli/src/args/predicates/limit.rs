@@ -1,4 +1,4 @@
-//! The times of `--changed-within` and `--changed-before`.
+//! Parses the times of `--changed-within` and `--changed-before`.
 
 use std::cell::LazyCell;
 
@@ -6,7 +6,7 @@ use walk::entry::Time;
 
 use crate::date::{Date, FORMS, Zone};
 
-/// A date, or a time before now.
+/// A time limit: a date, or a duration before now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimeLimit {
     At(Date),
@@ -14,7 +14,7 @@ pub(crate) enum TimeLimit {
 }
 
 impl TimeLimit {
-    /// The moment, given what time it is, and where.
+    /// The limit as an absolute time; dates are in `zone`.
     pub(crate) fn before(self, now: Time, zone: &LazyCell<Zone>) -> Time {
         match self {
             TimeLimit::At(date) => date.first(zone),
@@ -26,7 +26,7 @@ impl TimeLimit {
     }
 }
 
-/// The value is no time.
+/// Error: the value is neither a duration nor a date.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("use a duration such as 30min, 12h, 2d or 4w, or a date in local time such as {FORMS}")]
 pub(crate) struct NotTime;
@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<TimeLimit, NotTime> {
         .ok_or(NotTime)
 }
 
-/// Numbers with units, added up: `1d 12h`.
+/// A duration in seconds: the sum of numbers with units, such as `1d 12h`.
 fn duration(text: &str) -> Option<u64> {
     let (mut sum, mut rest) = (0_u64, text);
     while !rest.is_empty() {
@@ -53,7 +53,7 @@ fn duration(text: &str) -> Option<u64> {
             "h" | "hour" | "hours" => 3600,
             "d" | "day" | "days" => 86_400,
             "w" | "week" | "weeks" => 7 * 86_400,
-            // The mean month and year of the Gregorian calendar, as in fd.
+            // Mean lengths of month and year in the Gregorian calendar, as in fd.
             "M" | "month" | "months" => 2_630_016,
             "y" | "year" | "years" => 31_557_600,
             _ => return None,

@@ -130,7 +130,7 @@ impl TimeArg {
     }
 }
 
-/// An owner by names or numbers.
+/// A user, a group or both of `--owner`, as names or numbers.
 #[derive(Clone, Debug)]
 struct OwnerArg {
     user: Option<IdArg>,
@@ -144,15 +144,15 @@ struct IdArg {
 }
 
 impl PredicateArgs {
-    /// The time that `--time` names.
+    /// The timestamp that `--time` selects.
     pub(crate) fn time_field(&self) -> TimeField {
         self.time.field()
     }
 
-    /// The predicates.
+    /// The predicates of the command line.
     ///
     /// # Errors
-    /// A user or group that does not exist.
+    /// A user or group of `--owner` does not exist.
     pub(crate) fn predicates(&self) -> Result<Predicates, Error> {
         let (mut types, mut empty) = (Types::default(), false);
         for kind in &self.kind {
@@ -216,7 +216,7 @@ impl PredicateArgs {
 }
 
 impl IdArg {
-    /// A test for a number by name, or else for a name that is a number.
+    /// A test for a user or group: by the id found for its name, else by the number that it names.
     fn resolve(&self, kind: &str, by_name: Option<u32>) -> Result<IdTest, Error> {
         let (name, negated) = (&self.name, self.negated);
         let id = by_name.or_else(|| name.parse().ok()).ok_or_else(|| {
@@ -230,7 +230,7 @@ impl IdArg {
 }
 
 impl TypeArg {
-    /// The type; `None` for empty entries.
+    /// The file type; `None` for `e`, which stands for empty entries.
     fn to_type(self) -> Option<FileType> {
         Some(match self {
             TypeArg::F => FileType::Regular,
@@ -245,18 +245,19 @@ impl TypeArg {
     }
 }
 
-/// As in fd, a dot matches a newline, too.
+/// A regular expression in which a dot matches a newline, too, as in fd.
 fn regex(text: &str) -> Result<Regex, BadRegex> {
     let regex = RegexBuilder::new(text).dot_matches_new_line(true).build();
     regex.map_err(BadRegex)
 }
 
-/// The last line of the message: the lines before it show the place.
+/// An invalid regular expression. Displays the last line of regex's message: the others show the
+/// position.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.to_string().lines().last().unwrap_or_default().trim_start_matches("error: "))]
 struct BadRegex(regex::Error);
 
-/// A number with its sign.
+/// Splits off the sign: `+` is greater than, `-` less than.
 fn signed(text: &str) -> (Sign, &str) {
     match text.as_bytes() {
         [b'+', ..] => (Sign::Greater, &text[1..]),

@@ -1,4 +1,4 @@
-//! The modes of `--perm`: octal, or symbolic as in chmod(1), beginning with no permissions.
+//! Parses the modes of `--perm`: octal, or symbolic as in chmod(1), applied to mode 0.
 
 use walk::predicate::test::{PermMatch, PermTest};
 
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<PermTest, &'static str> {
     Ok(test(bits, symbolic(mode, true).ok_or(FORM)?))
 }
 
-/// The bits that clauses such as `u+x,g=u` make from none. They apply in turn.
+/// The mode bits that symbolic clauses such as `u+x,g=u` produce from mode 0, applied in order.
 fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
     let mut bits = 0;
     for clause in mode.split(',') {
@@ -41,7 +41,7 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
                 _ => return None,
             };
         }
-        // Without a letter, as for all: there is no umask here.
+        // A clause without u, g or o means all: unlike chmod(1), find ignores the umask.
         let affected = if affected == 0 { 0o7777 } else { affected };
         while !rest.is_empty() {
             let operator = rest.chars().next()?;
@@ -53,7 +53,8 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
             bits = match operator {
                 '+' => bits | value,
                 '-' => bits & !value,
-                // As in chmod(1), a directory keeps set-ID bits that are not mentioned.
+                // As in chmod(1), `=` keeps set-user-ID and set-group-ID of a directory unless they
+                // are mentioned.
                 '=' if is_directory => bits & (!affected | 0o6000) | value,
                 '=' => bits & !affected | value,
                 _ => return None,
@@ -63,7 +64,8 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
     Some(bits)
 }
 
-/// The bits of letters for all of user, group and others; a single `u`, `g` or `o` copies.
+/// The bits of letters such as `rwx`, for user, group and others; a single `u`, `g` or `o` copies
+/// that class.
 fn permissions(letters: &str, bits: u32, is_directory: bool) -> Option<u32> {
     let copied = |shift: u32| (bits >> shift & 7) * 0o111;
     match letters {

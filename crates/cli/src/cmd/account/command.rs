@@ -1,4 +1,5 @@
-//! `fathom account COMMAND`: runs a command under a meter, and shows what its calls cost.
+//! `fathom account COMMAND`: runs a command under a meter, and reports the cost of its system
+//! calls.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +28,7 @@ use crate::input::whole;
 use crate::json::Json;
 use crate::out::{Out, envelope};
 
-/// Rows of a table for people, and of a list for programs, unless another number is asked for.
+/// The default of `--top`: rows of a table, and elements of a JSON array.
 const TOP: usize = 10;
 const TOP_JSON: usize = 10_000;
 
@@ -36,7 +37,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --csv or --folded")
             .with_hint("omit one of them"));
     }
-    // What can be refused is refused before anything runs.
+    // Check all options before the command runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
     let report = ReportTarget::begin(args.output.as_deref(), is_for_programs)?;
@@ -85,12 +86,13 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     report.end(text, status, out)?;
     out.warn(&warnings);
     out.exit_with(status);
-    // The process ends, so there is no need to free ten thousand names one by one.
+    // The process is about to end: freeing tens of thousands of names one by one would be wasted
+    // time.
     std::mem::forget(taken);
     Ok(0)
 }
 
-/// What to attach to; `None` to run a command.
+/// The processes to attach to; `None` if fathom runs a command instead.
 fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
     let target = match &args.cgroup {
         Some(path) => Target::Cgroup(path.as_bytes().to_vec()),
@@ -111,7 +113,7 @@ fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<At
     }))
 }
 
-/// The prices that `fathom probe DIR gates --json` has printed.
+/// Reads call prices from the JSON of `fathom probe DIR gates --json`.
 fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
     const MOST: usize = 8 << 20;
     const NEXT: &str = "give the output of fathom probe DIR gates --json";
@@ -131,7 +133,7 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
     Ok((given, format!("fathom probe {dir} gates")))
 }
 
-/// The prices that the account uses: of warm calls on one thread.
+/// The prices that the account uses: those of cached calls on one thread.
 fn given(value: &serde_json::Value) -> Given {
     let prices = value["result"]["prices"].as_array();
     let price = |calls: &[Call]| {

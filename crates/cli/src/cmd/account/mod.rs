@@ -1,4 +1,4 @@
-//! `fathom account`: the file-system calls of a command.
+//! `fathom account`: counts and prices the file-system calls of a command.
 
 pub(crate) mod args;
 mod command;

@@ -1,4 +1,4 @@
-//! `fathom account`: the cost of the calls of a command ([`command`]), or the memo's model.
+//! `fathom account`: runs a command ([`command`]), or applies the cost model of the 1974 memo.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
 }
 
-/// Refuses options of the model where it is not applied.
 fn refuse_options_of_model(args: &Args) -> Result<(), Error> {
     let given = [
         ("--mix", args.mix.is_some()),

@@ -1,4 +1,4 @@
-//! `fathom changed`: what changed since a catalog.
+//! `fathom changed`: lists changes since a catalog was written.
 
 pub(crate) mod args;
 pub(crate) mod run;

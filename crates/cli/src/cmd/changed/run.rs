@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         predicates,
         excludes,
     };
-    // Before there are threads.
+    // Must precede the first thread, because a forked child process accesses the mounts.
     let around = Around::ask(
         std::slice::from_ref(&options.dir),
         selection.one_file_system,

@@ -1,4 +1,4 @@
-//! What `fathom changed` prints: for people, for programs, and for backup tools.
+//! The output of `fathom changed`: for people, for programs, and for backup tools.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -80,8 +80,8 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
     }
 }
 
-/// The directories that restic must be given if they are empty: no path below them is. Of others it is not given any, since
-/// it would read all that is in them.
+/// Directories without changes below. If such a directory is empty, it must be in the list for restic, because no path
+/// implies it; otherwise restic would read all of its contents.
 pub(crate) fn restic_directories(format: Format, changes: &Changes) -> Vec<KeptPath> {
     if format != Format::Restic {
         return Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn restic_directories(format: Format, changes: &Changes) -> Vec<KeptP
     directories.map(|(path, _)| path).collect()
 }
 
-/// What a user of a list for a backup tool should know.
+/// Notes for the user of a list for a backup tool.
 pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
     let mut notes = Vec::new();
     match format {
@@ -122,8 +122,8 @@ pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
     notes
 }
 
-/// Writes the changes in a format. The formats for other tools also name what a renamed directory contains. `empty` are
-/// those of [`restic_directories`] that are empty.
+/// Writes the changes in a format. The formats for backup tools also list the contents of a renamed directory. `empty`
+/// are the empty directories among [`restic_directories`].
 pub(crate) fn write(
     format: Format,
     changes: &Changes,
@@ -136,7 +136,7 @@ pub(crate) fn write(
         to.write_all(path)?;
         to.write_all(&[end])
     };
-    // Names with `./` before some.
+    // Writes paths ended by NUL, with `./` where the tool needs it.
     let mut prefixed = |needs: fn(&[u8]) -> bool| {
         all_paths().try_for_each(|path| put(if needs(&path) { b"./" } else { b"" }, &path, 0))
     };
@@ -147,11 +147,11 @@ pub(crate) fn write(
             let mut present = entries.filter(|entry| entry.change != Change::Removed);
             present.try_for_each(|entry| put(b"", &entry.path, end))
         }
-        // rsync skips a name that begins with `#` or `;`.
+        // rsync skips a name in a list that begins with `#` or `;`.
         Format::Rsync => prefixed(|path| !path.starts_with(b"/") && path != b"."),
-        // GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
+        // Before version 1.30, GNU tar takes a name in `-T` that begins with a dash for an option.
         Format::Tar => prefixed(|path| path.starts_with(b"-")),
-        // borg stores the modes only of directories that it is given.
+        // borg stores the modes only of directories that are in its list.
         Format::Borg => {
             let mut paths = changes.present_with_parents().into_iter();
             paths.try_for_each(|path| put(b"", &changes.path(path), 0))
@@ -159,7 +159,7 @@ pub(crate) fn write(
         Format::Restic => {
             let is_needed = |(path, is_dir): &(KeptPath, bool)| !is_dir || empty.contains(path);
             let mut needed = changes.present().filter(is_needed).peekable();
-            // restic refuses an empty list.
+            // restic refuses an empty list of files.
             if needed.peek().is_none() {
                 put(b"", b"/dev/null", 0)?;
             }

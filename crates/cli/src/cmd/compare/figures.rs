@@ -1,4 +1,4 @@
-//! The figures of two files as text, as JSON and in the page.
+//! The changed figures of two files as text, as JSON and on the page.
 
 use account::figures::{FigureChange, Verdict};
 use show::json_object;
@@ -9,7 +9,7 @@ use show::units::{count, duration, plural, size};
 
 use crate::json::Json;
 
-/// Rows of each table for people, unless all are requested.
+/// Default number of rows of each table.
 const ROWS: usize = 20;
 
 json_object!(Json<'_, FigureChange>, |change| {
@@ -32,7 +32,7 @@ fn heading(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The figures, a table for each verdict; with `all`, also those that did not change.
+/// A table of figures for each verdict; with `all`, also the unchanged figures.
 pub(super) fn figures_text(
     changes: &[FigureChange],
     names: [&[u8]; 2],
@@ -59,7 +59,7 @@ pub(super) fn figures_text(
     text
 }
 
-/// The tables for the page, each with its caption.
+/// The tables for the HTML page, each with its caption.
 pub(super) fn figures_tables(changes: &[FigureChange]) -> Vec<(&'static str, Table)> {
     let tables = Verdict::ALL.map(|verdict| {
         let of_verdict = with_verdict(changes, verdict);
@@ -69,7 +69,7 @@ pub(super) fn figures_tables(changes: &[FigureChange]) -> Vec<(&'static str, Tab
     tables.collect()
 }
 
-/// How many figures have changed.
+/// A sentence with the number of changed figures.
 pub(super) fn summary(changes: &[FigureChange], names: [&[u8]; 2]) -> String {
     let [old, new] = names.map(printable);
     let number = |verdict| count(with_verdict(changes, verdict).len() as u64);
@@ -114,8 +114,8 @@ fn table(changes: &[&FigureChange], rows: usize) -> Table {
     table
 }
 
-/// By how much a value has changed, from its ratio to the old one. Not as a ratio: the tables of several
-/// programs have the old value divided by the new one, as the papers do.
+/// The change in percent, from the ratio of new to old. A ratio would confuse: like the papers, the
+/// tables of several programs divide old by new.
 fn percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent < 0.0 { "-" } else { "+" };
@@ -125,7 +125,7 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// A value with its unit; of calls and the like the number alone.
+/// A value with its unit; counts, such as calls, without one.
 fn value_text(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     let value = value.abs();

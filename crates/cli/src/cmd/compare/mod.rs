@@ -1,4 +1,4 @@
-//! `fathom compare`: the figures of two files, and runs from many machines.
+//! `fathom compare`: compares the figures of two files, and runs on many machines.
 
 pub(crate) mod args;
 mod figures;

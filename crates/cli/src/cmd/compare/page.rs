@@ -1,4 +1,4 @@
-//! The page of `fathom compare --html`: the tables, and a figure of the ratios.
+//! The HTML page of `fathom compare --html`: the tables, and a plot of the ratios.
 
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::Measure;
@@ -10,7 +10,7 @@ use show::html::{escape, page, scroll};
 use super::figures::{figures_tables, summary};
 use super::show::{origin, summary_table, systems_table, times, title};
 
-/// The figures of two files, and the names of these.
+/// The changed figures, and the names of the two files.
 pub(super) type Changes<'a> = (&'a [FigureChange], [&'a [u8]; 2]);
 
 pub(super) fn html(comparisons: &[Comparison<'_>], changes: Option<Changes<'_>>) -> String {
@@ -59,7 +59,7 @@ fn section(pair: Pair<'_>) -> String {
     )
 }
 
-/// The ratios of a measure, unless there are none.
+/// The plot of the ratios of a measure; `None` without ratios.
 fn strip(pair: Pair<'_>, measure: Measure) -> Option<Strip> {
     let stats = Stats::from_values(pair.ratios(measure))?;
     let [median, min, max] = [stats.median, stats.min, stats.max].map(times);

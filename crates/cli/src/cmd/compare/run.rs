@@ -1,5 +1,5 @@
-//! `fathom compare`: what differs between the figures of two files; and how many times as much one
-//! program takes as another, on many machines.
+//! `fathom compare`: the differences between the figures of two files, and the ratios of the times
+//! of programs on many machines.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let are_single = changes.is_some() && all_runs.iter().all(|runs| runs.names.len() == 1);
     let mut tables = join(all_runs);
     if changes.is_some() {
-        // Without two programs there are no ratios, but the figures are compared.
+        // A ratio needs two programs. Runs of a single one are compared by their figures only.
         tables.retain(|runs| runs.names.len() > 1);
     }
     let to_base = |runs| {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .map(to_base)
         .collect::<Result<Vec<_>, Error>>()?;
     if !are_single {
-        // Of two single runs, short times say little, but the figures are compared all the same.
+        // Two single runs are compared by their figures, so no warning about ratios of short times.
         let pairs = comparisons.iter().flat_map(Comparison::pairs);
         warnings.extend(pairs.flat_map(warn_of_short_times));
     }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })
 }
 
-/// The figures of two files of one command.
+/// Compares the figures of two files if both are from the same command.
 fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureChange>> {
     let (old_command, old) = old.figures.as_ref()?;
     let (new_command, new) = new.figures.as_ref()?;
@@ -100,7 +100,7 @@ fn refuse(file: &OsStr, error: &account::Error) -> Error {
     Error::read(UNREADABLE, file.as_bytes(), cause, HINT)
 }
 
-/// The program that the others are compared with.
+/// The index of the program with which the others are compared.
 fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let names = || printable(runs.names.join(", ").as_bytes()).into_owned();
     let first = runs.systems.first();

@@ -1,4 +1,4 @@
-//! What `fathom compare` prints: the tables of 1988 as text and as JSON, and its warnings.
+//! The output of `fathom compare`: the tables of the 1988 papers as text and JSON, and warnings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -51,7 +51,7 @@ json_object!(Json<'_, (String, String)>, |label| {
     "cell": label.0.1,
 });
 
-/// One value for each measure.
+/// A value for each measure (real, user and system time, calls).
 struct Each<T>([Option<T>; Measure::ALL.len()]);
 
 impl<T: Serialize> Serialize for Each<T> {
@@ -83,7 +83,7 @@ fn average(pair: Pair<'_>, at: usize, measure: Measure) -> Option<f64> {
     Stats::from_values(pair.times(at, measure)).map(|stats| stats.mean)
 }
 
-/// The tables; without those of the systems if only the summary is wanted.
+/// The tables as text; with `only_summary`, without the table of systems.
 pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary: bool) -> String {
     let mut out = String::new();
     for pair in comparison.pairs() {
@@ -100,7 +100,7 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
     out
 }
 
-/// The confidence intervals of the mean ratios; `None` of a single ratio.
+/// A sentence with the confidence intervals of the mean ratios; `None` for a single ratio.
 fn intervals(pair: Pair<'_>) -> Option<String> {
     let intervals = pair.measures().filter_map(|measure| {
         let [low, high] = pair.interval(measure)?;
@@ -110,19 +110,19 @@ fn intervals(pair: Pair<'_>) -> Option<String> {
     (!intervals.is_empty()).then(|| format!("95 % confidence interval of the mean: {intervals}."))
 }
 
-/// As the papers have it: getmnt1/getmnt2.
+/// The title of a pair, in the form of the papers: getmnt1/getmnt2.
 pub(super) fn title(pair: Pair<'_>) -> String {
     let names = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     names.join("/")
 }
 
-/// What the numbers are.
+/// A sentence about the units and the direction of the ratios.
 pub(super) fn meaning(pair: Pair<'_>) -> String {
     let [of, to] = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     format!("Times in seconds. Ratios are {of} divided by {to}: above 1, {of} takes longer.")
 }
 
-/// How many systems, and the command whose output the runs are.
+/// Number of systems, and the command that measured the runs.
 pub(super) fn origin(pair: Pair<'_>) -> String {
     let count = pair.rows().count() as u64;
     let command = match &pair.runs.kind[..] {
@@ -132,7 +132,7 @@ pub(super) fn origin(pair: Pair<'_>) -> String {
     plural(count, "system", "systems") + &command
 }
 
-/// The report's Figures 7 and 10.
+/// Times by system, in the form of the report's Figures 7 and 10 (1988).
 pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     let measures: Vec<Measure> = pair.measures().collect();
     let places = places(pair);
@@ -175,7 +175,7 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     table
 }
 
-/// The journal paper's Tables 2 to 4.
+/// Statistics, in the form of the journal paper's Tables 2 to 4 (1988).
 pub(super) fn summary_table(pair: Pair<'_>) -> Table {
     let places = places(pair);
     let heads = pair
@@ -201,7 +201,8 @@ pub(super) fn summary_table(pair: Pair<'_>) -> Table {
     stats::table(&heads, &rows, |ratio| format!("{ratio:.2}"))
 }
 
-/// Decimals of times: as many as tell the shortest from 0; the papers have two.
+/// Number of decimals of times: enough that the shortest is not printed as 0; at least 2, as in the
+/// papers.
 fn places(pair: Pair<'_>) -> usize {
     match pair.shortest() {
         shortest if shortest >= 0.01 => 2,
@@ -218,7 +219,8 @@ fn value(value: Option<f64>, measure: Measure, places: usize) -> String {
     }
 }
 
-/// A ratio: two decimals, as in the papers, or more where these would show nothing.
+/// A ratio with two decimals, as in the papers; a small one in scientific notation, with two
+/// significant decimals.
 pub(super) fn times(ratio: f64) -> String {
     if ratio >= 0.1 {
         format!("{ratio:.2}")
@@ -229,7 +231,7 @@ pub(super) fn times(ratio: f64) -> String {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
-    /// The first empty cell of a file, and how many there are.
+    /// The first empty cell of a file, and the number of all empty cells.
     #[error(
         "line {line}: no value for {}{}; skipped in the ratios",
         printable(.column.as_bytes()), more(*.cells, "cell", "cells")
@@ -239,7 +241,7 @@ pub(crate) enum WarningKind {
         column: String,
         cells: usize,
     },
-    /// The first system on which a measure is 0, and how many there are.
+    /// The first system on which a measure is 0, and the number of all such systems.
     #[error(
         "line {line}: on {}{} {of} or {to} has 0 for {}; skipped in {of}/{to}",
         printable(.system), more(*.systems, "system", "systems"), .measure.name(),
@@ -275,7 +277,7 @@ pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
     Some(Warning::about(file, reason))
 }
 
-/// A warning for each measure that has no ratio somewhere because a time is 0.
+/// Warnings about measures without a ratio on some system, because a time is 0.
 pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     let warning = |measure: Measure| {
         let first = pair.too_short(measure).next()?;
@@ -291,7 +293,7 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     Measure::ALL.into_iter().filter_map(warning).collect()
 }
 
-/// The flags that give a file what it lacks.
+/// Advice about the flags that produce a suitable input file.
 pub(super) fn advice(kind: &InputFault) -> &'static str {
     match kind {
         InputFault::OtherSchema(_) => {
@@ -314,7 +316,7 @@ pub(super) mod tests {
     use super::*;
     use show::serde_json;
 
-    /// Two systems, a mis-measured one of them.
+    /// Runs on two systems; one of them was mismeasured.
     pub(in super::super) fn example() -> Runs {
         let took = [
             vec![
@@ -398,7 +400,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
             ),
             (&2.5.into(), &6.5.into())
         );
-        // Turned round, the ratios are others than were printed.
+        // With the base exchanged, the ratios differ from the printed ones.
         let turned = json(0);
         assert!(turned["ratios"][0]["printed"]["real"].is_null(), "{turned}");
     }

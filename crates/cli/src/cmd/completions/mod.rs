@@ -1,4 +1,4 @@
-//! `fathom completions`: shell completions, made from the definitions in [`crate::args`].
+//! `fathom completions`: shell completions, generated from the definitions in [`crate::args`].
 
 pub(crate) mod args;
 pub(crate) mod run;

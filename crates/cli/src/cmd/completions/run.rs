@@ -1,4 +1,4 @@
-//! Writes the completions of a shell from the definitions in [`crate::args`].
+//! Writes the shell completions, generated from the definitions in [`crate::args`].
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Completions, out: &Out) -> Outcome {
 
 /// The line of clap_complete's script for bash that reads the previous word.
 const PREVIOUS: &str = "    prev=\"$3\"\n";
-/// readline splits `--engine=b` into three words.
+/// bash's readline splits `--engine=b` into three words.
 const AFTER_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
         prev="${COMP_WORDS[COMP_CWORD-2]}"
     elif [[ "${cur}" == "=" ]]; then
@@ -31,12 +31,13 @@ const AFTER_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
     fi
 "#;
 
-/// Completions for the values of positional arguments, which clap_complete lacks for fish.
+/// fish completions for the values of positional arguments, which clap_complete does not generate.
 fn fish_positionals() -> String {
     let mut lines = String::new();
     for command in visible_commands().get_subcommands() {
         let positionals: Vec<&Arg> = command.get_positionals().collect();
-        // A file name is possible only where there is another positional argument.
+        // Suppress file names, unless the command also has a positional argument that can be a
+        // file.
         let no_files = if positionals.len() == 1 { " -f" } else { "" };
         let values = positionals.iter().flat_map(|arg| arg.get_possible_values());
         for value in values.filter(|value| !value.is_hide_set()) {
@@ -51,7 +52,7 @@ fn fish_positionals() -> String {
     lines
 }
 
-/// All commands but hidden ones, which clap_complete would offer too.
+/// The command line without hidden commands, which clap_complete would offer, too.
 fn visible_commands() -> Command {
     let all = Cli::command();
     let commands = all
@@ -64,8 +65,8 @@ fn visible_commands() -> Command {
         .subcommands(commands.map(|command| command.clone().mut_args(with_value_hint)))
 }
 
-/// Tells the shell to complete the value of an option by files, by directories or not at all. That
-/// depends on the value's name, so that help and completions agree.
+/// Sets whether the shell completes a value by files, by directories or not at all. The name of the
+/// value decides, so that help and completions agree.
 fn with_value_hint(arg: Arg) -> Arg {
     let name = arg.get_value_names().and_then(|names| names.first());
     let hint = match name.map(|name| name.as_str()) {

@@ -41,7 +41,7 @@ combined  One statx(2) for each file
 batched   One call for many files (XFS, btrfs); elsewhere combined
 raw       The file system's tables, read from the device (ext2, ext3, ext4); elsewhere batched";
 
-/// The requested method; `None` to choose one for each mount.
+/// The method of `--gather` for reading metadata; `None` to choose one for each mount.
 type GatherMethod = Option<Gather>;
 
 #[derive(Args, Debug)]
@@ -358,7 +358,7 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// The policy, if any of the options was given.
+    /// The retention policy; `None` unless one of its options was given.
     pub(crate) fn policy(self) -> Option<Policy> {
         let policy = Policy {
             last: self.keep_last.unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! `fathom dump SRC --state DIR`: a dump whose name and level the state directory decides, and the removal of dumps
-//! that are no longer needed.
+//! `fathom dump SRC --state DIR`: a dump whose name and level follow from the state directory, and the removal of
+//! dumps that are no longer needed.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::date::Zone;
 use crate::error::Error;
 use crate::out::Out;
 
-/// Of so many dumps one is full.
+/// Of this many consecutive dumps, one is a full dump.
 const FULL_EVERY: u32 = 7;
 
-/// The state directory, if it decides the name and the level.
+/// The state directory, if no option overrides its choice of name and level.
 fn state(args: &Args) -> Option<&[u8]> {
     let is_chosen =
         args.output.is_some() || args.level.is_some() || args.prune || args.restic.is_some();
@@ -35,7 +35,7 @@ fn state(args: &Args) -> Option<&[u8]> {
         .map(OsStrExt::as_bytes)
 }
 
-/// Refuses options that mean nothing together.
+/// Refuses combinations of options that have no meaning.
 pub(super) fn check(args: &Args) -> Result<(), Error> {
     let refuse = |message: &str, hint: &str| Err(Error::new(message).with_hint(hint));
     if args.level.is_some() && args.output.is_none() && !args.dry_run {
@@ -93,7 +93,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// The suffix of the archive.
+/// The file name suffix of an archive with this compression.
 fn suffix(compress: Option<Compress>) -> &'static str {
     match compress.unwrap_or_default() {
         Compress::No => ".tar",
@@ -112,7 +112,7 @@ fn dumps_in<'a>(state: &'a [u8], args: &Args, sources: &'a [Vec<u8>]) -> Automat
     }
 }
 
-/// Chooses the name and the level, if that is wanted.
+/// Sets name and level of the dump from the state directory, if neither was given.
 pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
     let Some(state) = state(args) else {
         return Ok(());
@@ -121,7 +121,7 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     if chosen.is_created {
         out.note(show::created(state));
     }
-    // That a full dump is due is no news.
+    // A full dump that is due is expected, and needs no note.
     let is_news = !matches!(
         chosen.full,
         None | Some(FullReason::First | FullReason::Due { .. })
@@ -135,7 +135,8 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     Ok(())
 }
 
-/// Whether a dump has failed because its base is damaged, and is to be made again, as a full one.
+/// If a dump failed because its base catalog is damaged, changes the options to a full dump;
+/// returns whether to retry.
 pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, out: &Out) -> bool {
     let is_increment = options.level.as_ref().is_some_and(|level| level.number > 0);
     if !is_increment || !error.kind.is_unusable_catalog() {
@@ -151,15 +152,15 @@ pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, o
     true
 }
 
-/// What a dump would do.
+/// The predictions of `--dry-run`.
 pub(super) struct Foreseen {
-    /// There are catalogs on which a dump could be based.
+    /// The state directory has catalogs that an increment can be based on.
     pub(super) has_levels: bool,
-    /// What would be removed.
+    /// The dumps that would be removed.
     pub(super) pruning: Option<Pruning>,
 }
 
-/// Tells what the state directory would choose, and what the policy would keep.
+/// Predicts name and level of the next dump, and which dumps the retention policy would keep.
 pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<Foreseen, Error> {
     let local = state(args).filter(|state| !is_remote(state));
     let Some(state) = local else {
@@ -189,7 +190,7 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
     })
 }
 
-/// Removes what the policy does not keep, after a dump. Why that was not done is a warning.
+/// Removes dumps that the policy does not keep, after a dump. A failure becomes a warning.
 pub(super) fn prune(
     args: &Args,
     options: &DumpOptions,
@@ -204,22 +205,22 @@ pub(super) fn prune(
         .ok()
 }
 
-/// What is removed from a state directory.
+/// The dumps to remove from a state directory, and those to keep.
 pub(super) struct Pruning {
-    /// All dumps before that.
+    /// All dumps before the removal.
     history: History,
-    /// Whether their archives were there.
+    /// Whether the archive of each dump existed before the removal.
     statuses: Vec<ArchiveStatus>,
     removed: Vec<usize>,
     spared: usize,
     is_removed: bool,
-    /// Of a policy.
+    /// The dumps that a policy keeps; `None` with `--keep-full`.
     retained: Option<Retained>,
     is_foreseen: bool,
 }
 
 impl Pruning {
-    /// Keeps the last full dumps, and all that are newer or based on them.
+    /// Keeps the last `keep_full` full dumps, and all dumps that are newer or based on them.
     pub(super) fn keep_full(history: History, keep_full: usize) -> Pruning {
         let statuses = history.statuses();
         let unneeded = history.unneeded(keep_full, &statuses);
@@ -234,7 +235,7 @@ impl Pruning {
         }
     }
 
-    /// Keeps what a policy says; after a next dump, if one is given.
+    /// Keeps the dumps that a policy selects; with `next`, as if this dump had been made already.
     pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> Pruning {
         let zone = Zone::local();
         let statuses = history.statuses();
@@ -250,7 +251,7 @@ impl Pruning {
         }
     }
 
-    /// Removes the dumps.
+    /// Deletes the archives and records of the selected dumps.
     pub(super) fn remove(mut self, warnings: &mut Vec<Warning>) -> archive::Result<Pruning> {
         let mut changed = self.history.clone();
         changed.finish_removal()?;
@@ -260,7 +261,7 @@ impl Pruning {
         Ok(self)
     }
 
-    /// The dumps, to be printed.
+    /// The kept and the removed dumps, for printing.
     pub(super) fn report(&self) -> Pruned<'_> {
         let dump = |at: usize| LevelDump::with_status(&self.history, at, self.statuses[at]);
         let kept_dumps = self.retained.as_ref().map(|retained| {

@@ -1,4 +1,4 @@
-//! What `fathom dump --restic` takes from options and from the environment variables of restic.
+//! Settings of `fathom dump --restic` from options and from restic's environment variables.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -22,7 +22,7 @@ const PASSWORD_COMMAND: &str = "RESTIC_PASSWORD_COMMAND";
 const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";
 const PASSWORD: &str = "RESTIC_PASSWORD";
 
-/// A variable that is set and not empty.
+/// An environment variable, unless it is unset or empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -31,7 +31,7 @@ fn text(name: &str) -> Option<String> {
     Some(variable(name)?.to_string_lossy().into_owned())
 }
 
-/// The password, and how the repository is opened.
+/// The password, and the other options for opening the repository.
 pub(super) fn repository_options(args: &Args) -> Result<restic::RepositoryOptions, Error> {
     Ok(restic::RepositoryOptions {
         compression: text("RESTIC_COMPRESSION")
@@ -59,7 +59,7 @@ pub(super) fn repository_options(args: &Args) -> Result<restic::RepositoryOption
     })
 }
 
-/// The host of the snapshot.
+/// The host name that is recorded in the snapshot.
 pub(super) fn snapshot_host(args: &Args) -> String {
     let own = args.host.clone().filter(|host| !host.is_empty());
     own.or_else(|| text("RESTIC_HOST")).unwrap_or_else(host)
@@ -67,13 +67,13 @@ pub(super) fn snapshot_host(args: &Args) -> String {
 
 const DEVICE_IDS: &str = "device-id-for-hardlinks";
 
-/// Whether a feature of restic is switched on: `RESTIC_FEATURES` has its name, or its name and `=true`.
+/// Whether `RESTIC_FEATURES` enables a feature: as `NAME`, or as `NAME=true`.
 fn has_feature(name: &str) -> bool {
     text("RESTIC_FEATURES").is_some_and(|features| is_on(&features, name))
 }
 
 fn is_on(features: &str, name: &str) -> bool {
-    // The values that Go takes for true.
+    // The values that Go's strconv.ParseBool takes for true.
     let is_true = |value: &str| matches!(value, "" | "1" | "t" | "T" | "true" | "TRUE" | "True");
     let parts = features
         .split(',')
@@ -96,7 +96,8 @@ fn warn_of_lock(error: &restic::Error, most: Duration) {
     ));
 }
 
-/// The level of zstd, 0 for none, that is next to the one that restic uses. `None` is that of the repository.
+/// The zstd level for a compression mode of restic, the nearest to its own; 0 for none. `None` uses the
+/// default of the repository.
 fn compression(mode: &str) -> Result<Option<i32>, Error> {
     Ok(Some(match mode {
         "auto" => return Ok(None),
@@ -116,7 +117,7 @@ fn compression(mode: &str) -> Result<Option<i32>, Error> {
     }))
 }
 
-/// The size of packs in MiB.
+/// Parses the size of pack files, in MiB.
 fn pack_size(size: &str) -> Result<u32, Error> {
     match size.parse() {
         Ok(size @ 4..=128) => Ok(size),
@@ -131,7 +132,7 @@ fn printable_text(text: &str) -> std::borrow::Cow<'_, str> {
     printable(text.as_bytes())
 }
 
-/// Where restic keeps its caches.
+/// The directory in which restic keeps its caches.
 fn cache_dir(args: &Args) -> Option<Vec<u8>> {
     let below = |name, rest: &str| {
         let mut dir = variable(name)?;
@@ -190,7 +191,8 @@ fn password_in_file(file: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// What a command prints. Arguments may be secret, so messages name the program only.
+/// The password that a command prints. Arguments may be secret, so messages contain only the name
+/// of the program.
 fn password_of_command(command: &[u8]) -> Result<Vec<u8>, Error> {
     const CHECK: &str = "check --password-command or RESTIC_PASSWORD_COMMAND";
     let mut words = split(command)?.into_iter().map(OsString::from_vec);
@@ -220,8 +222,8 @@ fn password_of_command(command: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The words of a command, where restic splits it: at white space, quotation marks and backslashes. In quotation marks, white
-/// space and backslashes stand for themselves; a quotation mark does after a backslash.
+/// Splits a command into words like restic: white space, quotation marks and backslashes are separators. Within quotation
+/// marks, white space and backslashes are literal, and so is a quotation mark after a backslash.
 fn split(command: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (mut words, mut word) = (Vec::new(), Vec::new());
     let (mut quote, mut last) = (None, 0);
@@ -252,7 +254,7 @@ fn split(command: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     }
 }
 
-/// The contents of a file, which may be a pipe.
+/// Reads a password file, which may be a pipe.
 fn read_password(file: &[u8]) -> Result<Vec<u8>, Errno> {
     const LONGEST: usize = 64 << 10;
     let fd = open_long(file, Open::empty())?;
@@ -268,8 +270,8 @@ fn read_password(file: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(password_in(&bytes[..have]))
 }
 
-/// The password in a file. As restic does: a byte order mark gives the encoding, and white space around the password
-/// does not count.
+/// Decodes a password like restic: a byte order mark selects the encoding, and white space around the password is
+/// trimmed.
 fn password_in(bytes: &[u8]) -> Vec<u8> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (units, _) = bytes.as_chunks();

@@ -1,4 +1,4 @@
-//! The map: a readable list of what was dumped, in a file or on standard error.
+//! The map of `--map`: a readable list of all dumped members, in a file or on standard error.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use super::show;
 
 pub(super) struct MapFile {
     path: Vec<u8>,
-    /// `None` for standard error.
+    /// The file of the map; `None` for standard error.
     file: Option<Writer>,
     lines: String,
 }

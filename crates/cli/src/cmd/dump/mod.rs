@@ -1,4 +1,4 @@
-//! `fathom dump`: trees into an archive.
+//! `fathom dump`: writes directory trees into an archive.
 
 pub(crate) mod args;
 mod automatic;

@@ -1,4 +1,4 @@
-//! What `fathom dump` does, from its flags.
+//! Converts the flags of `fathom dump` to the options of the library.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use crate::error::Error;
 
 pub(super) const SCHEMA: &str = "fathom.dump/1";
 
-/// What to dump, and where the map goes.
+/// The options of the dump, and the file for the map.
 pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     refuse_shard(args)?;
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
@@ -52,7 +52,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
     Ok((options, map))
 }
 
-/// Asks the mounts that might not answer. To be called before there are threads.
+/// Finds mounts that do not answer. Must precede the first thread, because it forks.
 pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
     let deadline = args.deadline.get();
     let Options {
@@ -64,8 +64,8 @@ pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses the option with which fathom walk walks a part of a tree. What is in a part changes between two dumps: an
-/// entry that moves to another one would be in none of the archives, or in two.
+/// Refuses `--shard`, by which fathom walk divides a tree. A renamed entry can belong to a different shard in the
+/// next dump, so that none of the archives contains it, or two.
 fn refuse_shard(args: &Args) -> Result<(), Error> {
     if args.shard.is_none() {
         return Ok(());

@@ -1,6 +1,8 @@
-//! The parts of an archive and of a catalog that the ranks of an MPI job write.
+//! The parts of an archive and of a catalog that the ranks of an MPI job write; with `--resume`, in
+//! several pieces.
 //!
-//! All ranks take these steps in the same order. Where one fails, all end with its error.
+//! All ranks take these steps in the same order. If a step fails on one rank, all end with its
+//! error.
 
 use std::collections::HashMap;
 
@@ -25,7 +27,7 @@ use crate::ranks::{
 
 const WRITING: &str = "cannot write the archive to";
 
-/// The numbers of a summary, which are sums over the ranks: first that of the entries.
+/// The counters of a summary that are summed over the ranks; the first is the number of entries.
 pub(super) fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     let counts = &mut summary.counts;
     [
@@ -49,7 +51,7 @@ pub(super) fn add(summary: &mut DumpSummary, words: [u64; 11]) {
     }
 }
 
-/// Checks that several ranks can do it.
+/// Refuses options that the ranks of an MPI job do not support.
 pub(super) fn check(args: &Args) -> Result<(), Error> {
     args.excludes.globs.check_for_ranks()?;
     let full = "omit it: the ranks write a full dump";
@@ -69,15 +71,15 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
     .with_hint(next))
 }
 
-/// The parts of the archive and of the catalog.
+/// The parts of an archive and its catalog that the ranks of an MPI job write.
 pub(super) struct Parts {
-    /// The options of the dump; the archive and the catalog are directories.
+    /// The options of the dump; archive and catalog are directories.
     options: DumpOptions,
-    /// The part of this rank in the first piece.
+    /// The shard that this rank writes in the first piece.
     first: ShardOfRun,
     suffix: &'static str,
     ranks: u32,
-    /// What earlier attempts have finished; with rank 0, the files.
+    /// The pieces finished by earlier attempts; the lists of files only on rank 0.
     earlier: EarlierPieces,
     is_kept: Vec<bool>,
 }
@@ -85,27 +87,28 @@ pub(super) struct Parts {
 /// The pieces that earlier attempts have finished.
 #[derive(Default)]
 struct EarlierPieces {
-    /// Of a piece of which everything is there and at rest, the sums.
+    /// The sums of each piece whose parts all exist, and whose files were readable and unchanged.
     sums: Vec<Option<Sums>>,
-    /// Everything is there.
+    /// The parts of all pieces exist.
     is_complete: bool,
-    /// The archives and the catalogs, with their pieces.
+    /// The numbers of the pieces, and the files of their archives and catalogs.
     archives: Vec<(u32, Vec<u8>)>,
     catalogs: Vec<(u32, Vec<u8>)>,
 }
 
-/// What rank 0 tells the others of earlier attempts: the name of the run, the sums, and whether all is there.
+/// The message from rank 0 about earlier attempts: the name of the run, the sums of each piece, and whether
+/// all parts exist.
 type Told = (Option<String>, Vec<Option<Sums>>, bool);
 
 impl Parts {
-    /// Creates the directories of the parts, and finds out which there are already.
+    /// Creates the directories of the parts, and finds the parts that exist already.
     pub(super) fn prepare(
         mut options: DumpOptions,
         resume: bool,
         team: &dyn Team,
     ) -> Result<Parts, Error> {
         if let (true, Some(dir), None) = (resume, &options.archive, &options.catalog) {
-            // It tells whether a piece has changed.
+            // `--resume` needs a catalog, which shows whether a piece has changed.
             options.catalog = Some(joined(dir, b".catalog"));
         }
         for dir in [&mut options.archive, &mut options.catalog] {
@@ -164,14 +167,14 @@ impl Parts {
         Ok(parts)
     }
 
-    /// The directories of the archives and of the catalogs, each with what cannot be done if it cannot be used.
+    /// The directories for archives and catalogs, each with the beginning of the message for an error there.
     fn directories(&self) -> impl Iterator<Item = (&[u8], &'static str)> {
         let archive = self.options.archive.iter().map(|dir| (&dir[..], WRITING));
         let catalog = self.options.catalog.iter();
         archive.chain(catalog.map(|dir| (&dir[..], WRITING_CATALOG)))
     }
 
-    /// Finds what earlier attempts have finished.
+    /// Finds the pieces that earlier attempts have finished.
     fn find(&self) -> Result<(Option<String>, EarlierPieces), Error> {
         let (Some(archive), Some(catalog)) = (&self.options.archive, &self.options.catalog) else {
             return Ok((None, EarlierPieces::default()));
@@ -190,7 +193,8 @@ impl Parts {
             sums[piece as usize].merge(&part.finished.sums.unwrap_or_default());
             found.catalogs.push((piece, part.file));
         }
-        // Whatever an attempt has done, there are catalogs where there are archives.
+        // Attempts leave no archive without a catalog, so `run` (from the catalogs) identifies
+        // archives, too.
         let names = (0..self.first.of).map(|number| (self.part(number), number));
         let names = names.map(|(part, number)| (part.archive_name(self.suffix), number));
         let names: HashMap<Vec<u8>, u32> = names.map(|(name, nth)| (name.into(), nth)).collect();
@@ -219,7 +223,7 @@ impl Parts {
         Ok((run, found))
     }
 
-    /// Writes all pieces, but for those that are kept.
+    /// Writes all pieces except those that are kept.
     pub(super) fn write(&mut self, team: &dyn Team, out: &Out) -> Result<DumpSummary, Error> {
         let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
         let wanted = Messages {
@@ -239,7 +243,7 @@ impl Parts {
     ) -> Result<DumpSummary, Error> {
         let pieces = self.is_kept.len() as u32;
         let options = self.options_of(0);
-        // So that an archive that cannot be written fails before the tree is read.
+        // Create the archive first, so that an error is reported before the tree is read.
         let mut first = Some(agree(team, DumpPart::create(&options))?).filter(|_| pieces == 1);
         let share = DumpShare::collect(&options, pieces, team, diagnostics);
         let share = agree(team, share)?;
@@ -263,12 +267,13 @@ impl Parts {
             };
             merge(&mut all, summary);
         }
-        // If all pieces were kept, those of reading the tree.
+        // If all pieces were kept, only reading the tree produced warnings.
         all.warnings.append(&mut diagnostics.take_warnings());
         Ok(all)
     }
 
-    /// Finds out which pieces of earlier attempts are as the tree is now, and removes the others.
+    /// Keeps the pieces of earlier attempts whose sums equal those of the tree now, and removes the
+    /// other pieces.
     fn keep(&mut self, share: &DumpShare, team: &dyn Team) -> Result<(), Error> {
         if self.is_kept.len() == 1 {
             return Ok(());
@@ -293,7 +298,7 @@ impl Parts {
             };
             done = Err(Error::write(WRITING, dir, why, "give another directory"));
         } else {
-            // First all archives: so that there are catalogs where there are archives, whenever this is interrupted.
+            // Remove archives before catalogs: an interruption then leaves no archive without catalogs.
             let EarlierPieces {
                 archives, catalogs, ..
             } = &self.earlier;
@@ -313,7 +318,7 @@ impl Parts {
         }
     }
 
-    /// The options for the part of this rank in a piece.
+    /// The options for this rank's part of a piece.
     fn options_of(&self, piece: u32) -> DumpOptions {
         let part = self.part(self.first.number + piece * self.ranks);
         let file = |dir: &Option<Vec<u8>>, name: String| {
@@ -331,16 +336,16 @@ impl Parts {
         }
     }
 
-    /// The number of parts that are kept, and of all.
+    /// Number of kept parts, and of all parts.
     pub(super) fn kept(&self) -> (usize, usize) {
         let kept = self.is_kept.iter().filter(|is_kept| **is_kept).count();
         (kept * self.ranks as usize, self.first.of as usize)
     }
 }
 
-/// Gives the files of a piece their names, now that all ranks have written theirs: first all archives, so that no
-/// catalog names what no archive has. In the first of several pieces it is the other way, so that there is a catalog,
-/// which tells the options of the run, where there is an archive.
+/// Renames the finished files of a piece, after all ranks have written theirs. Archives precede catalogs, so that no
+/// catalog refers to an unfinished archive; but not in the first of several pieces, where the catalog records the
+/// options of the run, which `--resume` needs to identify an archive.
 fn publish(
     mut written: WrittenPart,
     catalog_first: bool,
@@ -357,7 +362,7 @@ fn publish(
     Ok(written.into_summary())
 }
 
-/// Adds the summary of another piece.
+/// Adds the summary of a piece to the total.
 fn merge(all: &mut DumpSummary, mut piece: DumpSummary) {
     add(all, numbers(&mut piece).map(|number| *number));
     all.warnings.append(&mut piece.warnings);

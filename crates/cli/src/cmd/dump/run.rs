@@ -1,4 +1,4 @@
-//! `fathom dump`: trees into an archive.
+//! Runs `fathom dump`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -34,7 +34,8 @@ const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    // clap would name everything that --prune needs, and what excludes it.
+    // Check options that need --prune here: the message of clap would list all requirements and
+    // conflicts of --prune.
     if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
         let message = format!("{option} can only be used with --prune");
         return Err(Error::new(message).with_hint("see fathom dump -h"));
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         false => Box::new(Alone), // the other ranks need not wait
     };
     args.load.apply(team.size());
-    // The time until all ranks have joined is that of the launcher.
+    // Exclude the wait for the other ranks, which is the launcher's time.
     let start = if team.is_alone() {
         start
     } else {
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     reported_by_first(&*team, dump_all(args, prepared, start, &*team, out))
 }
 
-/// What is done before there are threads. Returns what to dump, and where the map goes.
+/// The steps before the first thread. Returns the options, and the file for the map.
 fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     match is_job {
         true => parts::check(args)?,
@@ -86,7 +87,7 @@ fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), 
     Ok((options, map))
 }
 
-/// Dumps; the ranks of an MPI job write a part each, and rank 0 reports for all of them.
+/// Dumps the sources. Each rank of an MPI job writes a part, and rank 0 reports for all ranks.
 fn dump_all(
     args: &Args,
     prepared: Result<(DumpOptions, Option<Vec<u8>>), Error>,
@@ -161,7 +162,7 @@ fn dump_all(
     })
 }
 
-/// Dumps into one archive, whose name and level a state directory may choose.
+/// Dumps into one archive, whose name and level a state directory can determine.
 fn dump_alone(
     args: &Args,
     options: &mut DumpOptions,
@@ -189,7 +190,7 @@ fn dump_alone(
     }
 }
 
-/// What the calls of a dump were made for, and what each way of gathering takes.
+/// The account of a dump: its calls by purpose, and the cost of each method of reading metadata.
 fn account_of(summary: &DumpSummary, options: &DumpOptions, out: &Out) -> DumpAccount {
     let charges = gate::attribution::stop();
     let ways = measure_ways(options, out);
@@ -197,7 +198,7 @@ fn account_of(summary: &DumpSummary, options: &DumpOptions, out: &Out) -> DumpAc
     DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
 }
 
-/// What a dump has found, for monitoring.
+/// Records the metrics of a dump for `--report` and `--metrics`.
 fn add_facts(summary: &DumpSummary, out: &Out) {
     let facts = &out.facts;
     facts.add(
@@ -225,13 +226,13 @@ fn add_facts(summary: &DumpSummary, out: &Out) {
     }
 }
 
-/// An option that means nothing without --prune, if it was given.
 fn option_of_prune(args: &Args) -> Option<&'static str> {
     let yes = args.yes.then_some("--yes");
     yes.or(args.keep_full.map(|_| "--keep-full"))
 }
 
-/// Prints what would be dumped; with a state directory and no level, at every level, and what would be removed after it.
+/// Prints what would be dumped, and which dumps would be removed afterwards; with a state directory and no level,
+/// estimates every level.
 fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
     let foreseen = automatic::foresee(args, options, out)?;
@@ -258,7 +259,7 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
 }
 
-/// Prints which dumps of a state directory are no longer needed, or removes them.
+/// Prints the dumps of a state directory that are no longer needed, or removes them.
 fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let (history, _lock) = History::open(state)?;
     let mut warnings = Vec::new();
@@ -276,7 +277,7 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     })
 }
 
-/// Prints the dumps that are removed, and why others are not.
+/// Prints the removed dumps, and why others are kept.
 fn print_pruned(report: &Pruned<'_>, out: &Out) -> Result<(), Error> {
     let (zone, style) = (Zone::local(), out.table_style());
     match &report.kept_dumps {
@@ -288,7 +289,7 @@ fn print_pruned(report: &Pruned<'_>, out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses to write an archive to a standard output that JSON goes to, or a terminal.
+/// Refuses to write an archive to standard output if that is a terminal, or if JSON goes there.
 fn check_stdout(out: &Out) -> Result<(), Error> {
     if out.json {
         return Err(
@@ -304,7 +305,7 @@ fn check_stdout(out: &Out) -> Result<(), Error> {
 
 fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
     match report.account {
-        // The archive is on standard output.
+        // Standard output has the archive, so print the account on stderr.
         Some(account) if report.archive == Some(b"-") => {
             out.note_table(|style| account_text(account, style));
             Ok(())
@@ -314,7 +315,8 @@ fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
     }
 }
 
-/// What each way of gathering takes on the same tree, or why it is unavailable.
+/// Measures each method of reading metadata on the same tree; or gives the reason why it is
+/// unavailable.
 fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, Unavailable>)> {
     let explained =
         walk::explain(&dirs(&options.sources), false, walk::Fields::all()).unwrap_or_default();
@@ -352,8 +354,8 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &[], print_text)
 }
 
-/// The sources that are directories. One that cannot be examined counts, so that its error is
-/// reported.
+/// The sources that are directories. A source that statx(2) cannot examine is included, so that the
+/// error is reported later.
 fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_dir = |source: &&Vec<u8>| {
         let seen = statx_long(source, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);

@@ -1,4 +1,4 @@
-//! `fathom dump --restic`: a snapshot in a restic repository.
+//! `fathom dump --restic`: writes a snapshot into a restic repository.
 
 use super::args::Dump as Args;
 use crate::error::Error;
@@ -65,7 +65,7 @@ mod with_restic {
         }
         gate::process::hide_memory();
         let repository_options = repository_options(args)?;
-        // First, so that a wrong password is noticed before hours of reading.
+        // Open the repository first, so that a wrong password is noticed before hours of reading.
         let opened = Repository::open(repository, &repository_options).map_err(failed)?;
         opened.check_sources(&options.sources).map_err(failed)?;
         let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
@@ -155,7 +155,7 @@ mod with_restic {
         })
     }
 
-    /// Takes the SRCs that do not exist out of several, unless none does: as by restic, the others are archived.
+    /// Removes sources that do not exist, with a warning, like restic; but keeps them if none exists.
     fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         let is_absent = |path: &[u8]| statx_long(path, at, Want::TYPE).is_err_and(is_gone);

@@ -1,4 +1,4 @@
-//! Groups of entries, as `walk` and `query` print them.
+//! Groups of entries, in the output of `walk` and `query`.
 
 mod show;
 

@@ -10,7 +10,7 @@ use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
 use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, SortedGroups, type_of_key};
 
-/// Groups that are given their names one after the other: many long names take much memory.
+/// Groups whose names are generated one by one while printing: many long names take much memory.
 pub(crate) struct NamedGroups<'a, S> {
     pub(crate) by: GroupBy,
     pub(crate) groups: &'a SortedGroups<S>,
@@ -27,9 +27,9 @@ impl<S> Copy for NamedGroups<'_, S> {}
 
 /// A group with its name.
 pub(crate) struct Group<S> {
-    /// The name in JSON and CSV.
+    /// The name of the group in JSON and CSV.
     key: Vec<u8>,
-    /// The name in the table, where it differs.
+    /// The name in the table, if it differs from `key`.
     label: Option<String>,
     sums: S,
 }
@@ -58,7 +58,7 @@ where
 }
 
 impl<S: Copy> NamedGroups<'_, S> {
-    /// The groups. A user or group without a name has its number.
+    /// The groups with their names. A user or group id without a name is named by its number.
     fn iter(&self) -> impl Iterator<Item = Group<S>> {
         self.groups.iter().map(|(key, sums)| {
             let (key, label) = match key {
@@ -82,7 +82,7 @@ fn at_most_64_bits(sum: u128) -> u64 {
     sum.try_into().unwrap_or(u64::MAX)
 }
 
-/// The name of a user or group, or else the number.
+/// The name of a user or group; if it is empty, the number.
 pub(crate) fn or_number(name: &[u8], id: u32) -> Vec<u8> {
     match name {
         b"" => id.to_string().into_bytes(),
@@ -109,7 +109,7 @@ fn name_of_number(by: GroupBy, number: u64, users: &Users) -> (Vec<u8>, Option<S
     }
 }
 
-/// The heading of the names of groups.
+/// The column heading above the names of groups.
 fn heading(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Owner => "OWNER",
@@ -123,7 +123,7 @@ fn heading(by: GroupBy) -> &'static str {
     }
 }
 
-/// The columns that all tables of groups have.
+/// The columns common to all tables of groups.
 fn columns(by: GroupBy) -> [(&'static str, Align); 4] {
     use Align::{Left, Right};
     [
@@ -159,7 +159,7 @@ impl NamedGroups<'_, GroupSums> {
 }
 
 impl NamedGroups<'_, Growth> {
-    /// Writes the table of how much groups grew.
+    /// Writes the table of the growth of each group.
     pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
         let rows = || {
             self.iter().map(|group| {
@@ -176,7 +176,8 @@ impl NamedGroups<'_, Growth> {
     }
 }
 
-/// Writes a table whose rows are made twice, one after the other: many long paths take much memory.
+/// Writes a table whose rows are generated one by one, and twice: to measure the columns and to
+/// print. Many long paths would take much memory.
 pub(crate) fn write_rows<R: Iterator<Item = String>, T: Iterator<Item = R>>(
     columns: &[(&'static str, Align)],
     rows: impl Fn() -> T,
@@ -189,7 +190,7 @@ pub(crate) fn write_rows<R: Iterator<Item = String>, T: Iterator<Item = R>>(
     table.write_rows(rows, style.width, style.color, put);
 }
 
-/// A difference with its sign.
+/// A difference with its sign, formatted by `text`.
 fn signed(difference: i64, text: fn(u64) -> String) -> String {
     let sign = match difference {
         0 => "",
@@ -199,7 +200,7 @@ fn signed(difference: i64, text: fn(u64) -> String) -> String {
     format!("{sign}{}", text(difference.unsigned_abs()))
 }
 
-/// A bar of at most 20 columns, in eighths of one.
+/// A bar of at most 20 columns, drawn in eighths of a column.
 fn bar(part: u64, most: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     const WIDTH: u128 = 20 * 8;
@@ -219,7 +220,7 @@ where
         })
     }
 
-    /// As RFC 4180 has it. `key_b64` is empty if the key is UTF-8.
+    /// Writes the groups as CSV (RFC 4180). `key_b64` is empty if the key is UTF-8.
     pub(crate) fn write_csv(&self, to: &mut dyn Write) -> io::Result<()> {
         to.write_all(b"key,key_b64,entries,bytes,allocated\n")?;
         for group in self.iter() {
@@ -250,7 +251,7 @@ mod tests {
         groups
     }
 
-    /// As a table, CSV and NDJSON.
+    /// The groups as table, CSV and NDJSON.
     fn texts<S: Copy>(
         by: GroupBy,
         groups: &SortedGroups<S>,

@@ -1,4 +1,4 @@
-//! `fathom list`: members of archives.
+//! `fathom list`: lists the members of archives.
 
 pub(crate) mod args;
 pub(crate) mod run;

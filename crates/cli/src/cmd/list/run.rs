@@ -1,4 +1,4 @@
-//! `fathom list`: what is in archives.
+//! `fathom list`: lists the members of archives.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -54,7 +54,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// Lists the dumps of a state directory.
 fn list_dumps(state: &[u8], out: &Out) -> Outcome {
     let history = History::read(state)?;
     let dumps = Dump::all(&history);
@@ -73,7 +72,6 @@ fn list_dumps(state: &[u8], out: &Out) -> Outcome {
     )
 }
 
-/// Finds files in all dumps of a state directory.
 fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     let history = History::read(state)?;
     let found = find(&history, paths)?;
@@ -85,14 +83,14 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     out.report(FOUND_SCHEMA, &report, &found.warnings, || {
         if !report.versions.is_empty() {
             out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
-            // A command that is broken into lines cannot be pasted.
+            // Print the command without line breaks, so that it can be copied.
             out.note_table(|_| report.command(&Zone::local()) + "\n");
         }
         Ok(())
     })
 }
 
-/// Why an archive is not read to its end.
+/// The error that ended the reading of an archive early.
 enum Stop {
     Input(archive::Error),
     Output(Error),
@@ -104,7 +102,7 @@ impl From<archive::Error> for Stop {
     }
 }
 
-/// Prints members one by one: there may be more than fit in memory.
+/// Prints members one by one, because an archive can have more than fit in memory.
 struct Printer<'a> {
     out: &'a Out,
     lines: Lines,
@@ -140,7 +138,7 @@ impl<'a> Printer<'a> {
         }
         self.members += 1;
         self.bytes = self.bytes.saturating_add(member.size);
-        // A terminal shows each member at once.
+        // On a terminal, print each member at once.
         if self.out.on_terminal() || self.buffer.len() >= PIECE {
             self.write()
         } else {
@@ -148,7 +146,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Begins the JSON of a member: with a comma, or with the envelope before the first.
+    /// Begins the JSON of a member, after a comma; before the first member, writes the envelope.
     fn begin(&mut self) {
         if self.members > 0 {
             return self.buffer.push(b',');
@@ -158,7 +156,7 @@ impl<'a> Printer<'a> {
         self.buffer.extend(br#"{"members":["#);
     }
 
-    /// Ends the JSON, and writes what is left in the buffer.
+    /// Ends the JSON, and writes the rest of the buffer.
     fn end(&mut self, archives: &[ListedArchive<'_>], warnings: &[Warning]) -> Result<(), Error> {
         if self.out.json {
             if self.members == 0 {

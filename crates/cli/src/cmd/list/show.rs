@@ -1,4 +1,4 @@
-//! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
+//! The output of `fathom list`: a line per member like `tar -tv`, or JSON.
 
 use archive::find::FileVersion;
 use archive::increment::history::History;
@@ -14,12 +14,12 @@ use crate::date::Zone;
 
 pub(crate) struct Entry<'a> {
     pub(crate) archive: &'a [u8],
-    /// The offset of its headers in the archive, in bytes.
+    /// The offset of the member's headers in the archive, in bytes.
     pub(crate) at: u64,
     pub(crate) member: &'a Member,
 }
 
-/// An archive, and what it says of itself.
+/// An archive, with the id and base that it records.
 pub(crate) struct ListedArchive<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) lineage: Option<Lineage>,
@@ -84,13 +84,13 @@ json_object!(OneVersion<'_>, |one| {
 });
 
 impl FoundVersions<'_> {
-    /// The date of the last dump that has a version.
+    /// The date of the last dump that contains a version.
     fn last(&self, version: &FileVersion, zone: &Zone) -> String {
         let dump = version.dumps.last().map(|&at| &self.history.dumps()[at]);
         dump.map_or(String::new(), |dump| zone.text(dump.date.sec))
     }
 
-    /// A line for each version, with names as they are or for a terminal.
+    /// A line for each version; with `is_exact`, names are printed unescaped, not for a terminal.
     pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let lines = Lines::new(is_exact);
@@ -111,7 +111,7 @@ impl FoundVersions<'_> {
         out
     }
 
-    /// How the newest version of the first file is restored.
+    /// The command that restores the newest version of the first file.
     pub(crate) fn command(&self, zone: &Zone) -> String {
         let Some(version) = self.versions.first() else {
             return String::new();
@@ -122,7 +122,7 @@ impl FoundVersions<'_> {
     }
 }
 
-/// A PATH that selects only this path: wildcards stand for themselves.
+/// Escapes wildcards, so that the PATH selects only this file.
 fn literal(path: &[u8]) -> Vec<u8> {
     let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
     if !path.iter().any(is_wild) {
@@ -136,7 +136,8 @@ fn literal(path: &[u8]) -> Vec<u8> {
     escaped.flatten().collect()
 }
 
-/// The name of a type in the JSON, and its letter in ls(1); `h` is another name of an earlier member.
+/// The name of a member type in the JSON, and its letter as in ls(1); `h` is a hard link to an
+/// earlier member.
 fn name_and_letter(kind: MemberKind) -> (&'static str, u8) {
     match kind {
         MemberKind::File => ("file", b'-'),
@@ -167,7 +168,7 @@ fn hex(bytes: [u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Type and permissions as ls(1) shows them.
+/// Type and permissions in the form of ls(1).
 fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
     let mut text = *b"?rwxrwxrwx";
     text[0] = name_and_letter(kind).1;
@@ -184,11 +185,11 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
     text
 }
 
-/// The lines of members, aligned like those of `tar -tv`.
+/// Formats members as lines that are aligned like those of `tar -tv`.
 pub(crate) struct Lines {
-    /// Names are exact in a file or pipe, and escaped for a terminal.
+    /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
     is_exact: bool,
-    /// The width of owner, group and size so far.
+    /// The width of owner, group and size in the lines so far.
     width: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `fathom man`: man pages, made from the definitions in [`crate::args`].
+//! `fathom man`: man pages, generated from the definitions in [`crate::args`].
 
 pub(crate) mod args;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! Writes the man pages from the definitions in [`crate::args`].
+//! Writes the man pages, generated from the definitions in [`crate::args`].
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -30,14 +30,14 @@ pub(crate) fn run(args: &Man) -> Outcome {
     Ok(0)
 }
 
-/// The page of one command. clap_mangen renders it up to the options; it would run the examples and
-/// the exit statuses into one paragraph.
+/// The man page of one command. clap_mangen renders the part up to the options; it would join the
+/// lines of the examples and exit statuses into one paragraph.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
-    // The synopsis is the usage of the help.
+    // Take the usage line of the help, which is more specific than clap_mangen's synopsis.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim_start().to_owned();
     let command = command.clone().override_usage(usage);
-    // The date is empty, so that every build makes the same page; without quotes it would be no
+    // An empty date makes builds reproducible. The quotes keep roff from dropping the empty
     // argument.
     let page = clap_mangen::Man::new(command.clone())
         .date("\"\"")
@@ -64,8 +64,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The text behind the options, in blocks with an empty line between them. One that begins with
-/// "Examples:" or "Exit status:" is a section.
+/// The text after the options, in blocks separated by empty lines. A block that begins with
+/// "Examples:" or "Exit status:" becomes a section.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for block in help.split("\n\n") {
@@ -92,7 +92,8 @@ fn sections(help: &str) -> Roff {
     roff
 }
 
-/// Text, which is filled; but lines of data, one of which has no blank in it, stay as they are.
+/// A block as a filled paragraph; but with its line breaks if a line has no blank in it, because
+/// such lines are data.
 fn paragraph(lines: &str, roff: &mut Roff) {
     let is_data = lines.lines().any(|line| !line.trim().contains(' '));
     if is_data {
@@ -106,8 +107,7 @@ fn paragraph(lines: &str, roff: &mut Roff) {
     }
 }
 
-/// Examples: a command in each line, and its purpose two blanks behind it, or indented in the next
-/// lines.
+/// Examples: a command per line, and its purpose after two blanks, or indented in the next lines.
 fn examples(lines: &str, roff: &mut Roff) {
     const INDENTED: usize = 4;
     let mut in_purpose = false;
@@ -139,7 +139,7 @@ fn examples(lines: &str, roff: &mut Roff) {
     }
 }
 
-/// Exit statuses: lines with a number and its meaning. Other lines are text.
+/// Exit statuses: each line has a number and its meaning. Lines without a number are paragraphs.
 fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
     for line in lines.map(str::trim) {
         match line.split_once(' ') {

@@ -29,7 +29,7 @@ getmnt2    Search depth first, and prune leaves of the device table (paper of 19
 getmnt1    Search depth first with relative names and a depth limit (paper of 1988)
 naive      Search everything by full path names, as find / -depth does";
 
-/// The method that was asked for; `None` to choose one.
+/// The method of `--by`; `None` to choose one.
 type By = Option<Method>;
 
 #[derive(Args, Debug)]

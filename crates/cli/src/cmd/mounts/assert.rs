@@ -53,8 +53,8 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// Whether a directory is on another device than its parent. This is for kernels whose statx(2) does
-/// not report mount points.
+/// Whether a directory and its parent have different device numbers: the test for a mount point on
+/// kernels whose statx(2) does not report mount roots.
 fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
     const WHY: &str = "statx(2) does not report mount points here";
     const NEXT: &str = "run it on Linux 5.8 or later, where statx(2) is permitted";

@@ -41,7 +41,7 @@ pub(super) fn run(
     let warnings = left_out.iter();
     let warnings = warnings.map(|left| WarningKind(left.by, left.why.clone()));
     let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
-    let path = root.into_path(); // its descriptor is closed before the calls are counted
+    let path = root.into_path(); // close the descriptor before calls are counted
     if format == Format::Json {
         let result = Mounts {
             root: Some(&path),

@@ -1,7 +1,7 @@
 //! Lines of mount tables: `--format mnttab` and `--format fstab`.
 //!
-//! mount -a performs the lines of /etc/fstab in their order. So [`fstab`] keeps track of what is mounted before
-//! each line: a mount has a line once its mount point is reachable, and a bind mount once its original is.
+//! mount -a mounts the lines of /etc/fstab in order. So [`fstab`] tracks what is mounted before each line: a
+//! mount gets its line once its mount point is reachable, and a bind mount once its original is.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use mounts::{Point, PointKind, is_kernel_file_system, is_system_path, may_hang};
 use ondisk::mnttab::escape;
 use ondisk::{Dev, split_options};
 
-/// A mount table as /etc/mtab has it; a parent comes before what is on it.
+/// A mount table in the format of /etc/mtab; a parent mount precedes its children.
 pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
     let points: Vec<&Point> = points.iter().collect();
@@ -24,8 +24,8 @@ pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
     out
 }
 
-/// The indices of mounts in their order, except that parents come first: mount --move can put a mount on a
-/// later one.
+/// The indices of mounts in their order, but with parents before children: after mount --move, a parent
+/// can be listed after its child.
 fn parents_first(points: &[&Point]) -> Vec<usize> {
     let by_id = by_id(points);
     let mut order = Vec::with_capacity(points.len());
@@ -54,7 +54,7 @@ fn options(point: &Point) -> &[u8] {
         .unwrap_or(b"rw")
 }
 
-/// Adds a line of a mount table. `numbers` are its last two fields.
+/// Appends a line of a mount table. `numbers` are the fields fs_freq and fs_passno.
 fn tab_line(
     out: &mut Vec<u8>,
     target: &[u8],
@@ -75,8 +75,9 @@ fn tab_line(
     out.push(b'\n');
 }
 
-/// Lines for /etc/fstab, without what the system mounts by itself. A bind mount names its original, which may
-/// be on a mount of `every` that is not among the points. A mount that no line can make has a comment.
+/// Lines for /etc/fstab, without mounts that the system makes by itself. A bind mount names its original,
+/// which can be on a mount of `every` that is not among `points`. A mount that no line can make gets a
+/// comment.
 pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
     let ids: HashSet<Option<u64>> = points.iter().map(|point| point.id).collect();
     let outside = every.iter().filter(|other| !ids.contains(&other.id));
@@ -91,7 +92,7 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
             }
         }
         if blocked.len() == waiting.len() {
-            // No line that is still to come helps another one.
+            // No further line can unblock a mount: skip the mounts with the last obstacle.
             let first = blocked.iter().map(|(_, why)| *why).max();
             for (at, why) in blocked.extract_if(.., |(_, why)| Some(*why) == first) {
                 plan.skip(at, why);
@@ -104,17 +105,18 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineState {
-    /// It is mounted before the first line.
+    /// The mount exists before mount -a reads the first line.
     Given,
     Waiting,
     Written,
     Skipped,
 }
 
-/// Why a mount has no line. Those up to [`Obstacle::Original`] may disappear with the next line.
+/// The reason why a mount has no line. Obstacles up to [`Obstacle::Original`] can disappear after
+/// further lines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Obstacle {
-    /// What it is mounted on has no line yet.
+    /// The parent mount has no line yet.
     ParentWaits,
     Covers,
     Covered,
@@ -149,24 +151,25 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What is mounted when the next line is performed.
+/// The state of the mount tree after the lines written so far.
 struct Plan<'a> {
-    /// Those outside of the root, and then the mounts for which lines are written.
+    /// Mounts outside of the root first, then the mounts for which lines are written.
     mounts: Vec<&'a Point>,
     state: Vec<LineState>,
     parent: Vec<Option<usize>>,
-    /// By what they are on, in the order of [`path::compare`].
+    /// Children by their parent mount, in the order of [`path::compare`].
     children: HashMap<Option<usize>, Vec<usize>>,
-    /// How many mounts wait, of a mount and of all that are on it.
+    /// For each mount, the number of waiting mounts in its subtree, including itself.
     waiting: Vec<usize>,
-    /// What is mounted, by the mount and the path that it is on; `None` for mounts that are not known.
+    /// Mounts by parent mount and mount point; `None` is an unknown parent.
     mounted: HashMap<(Option<usize>, &'a [u8]), usize>,
     by_device: HashMap<Dev, Vec<usize>>,
     out: Vec<u8>,
 }
 
 impl<'a> Plan<'a> {
-    /// A plan in which mounts outside of the root are given, and the order in which others wait.
+    /// The initial plan, in which mounts outside of the root exist; and the waiting mounts in
+    /// order.
     fn new(outside: Vec<&'a Point>, points: &'a [Point]) -> (Plan<'a>, Vec<usize>) {
         let given = outside.len();
         let mounts: Vec<&Point> = outside.into_iter().chain(points).collect();
@@ -176,7 +179,7 @@ impl<'a> Plan<'a> {
         (0..).zip(&order).for_each(|(at, &mount)| rank[mount] = at);
         let parent = |(at, point): (usize, &&Point)| {
             let parent = point.parent.and_then(|id| by_id.get(&id).copied());
-            // A table that was read while mounts moved can have a cycle.
+            // A mount table that was read during a move can have a cycle of parents.
             parent.filter(|&parent| rank[parent] < rank[at])
         };
         let mut plan = Plan {
@@ -214,7 +217,7 @@ impl<'a> Plan<'a> {
         self.by_device.entry(point.dev).or_default().push(at);
     }
 
-    /// Changes the number of those that wait, of a mount and of all that it is on.
+    /// Changes the count of waiting mounts for a mount and all its ancestors.
     fn count(&mut self, at: usize, change: impl Fn(usize) -> usize) {
         let mut next = Some(at);
         while let Some(at) = next {
@@ -223,7 +226,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Writes a comment instead of a line.
+    /// Writes a comment in place of a line.
     fn skip(&mut self, at: usize, why: Obstacle) {
         let point = self.mounts[at];
         let target = escape(&point.target);
@@ -232,13 +235,13 @@ impl<'a> Plan<'a> {
         self.out.extend(format!("{why}\n").bytes());
         self.count(at, |waiting| waiting - 1);
         match is_root(point) {
-            // It is mounted before any line.
+            // The root is mounted before mount -a runs.
             true => self.add(at, self.parent[at], LineState::Given),
             false => self.state[at] = LineState::Skipped,
         }
     }
 
-    /// The mount that a path leads to.
+    /// The mount in which a path ends.
     fn reached(&self, path: &[u8]) -> Option<usize> {
         let slashes = path.iter().enumerate().skip(1);
         let ends = slashes.filter(|(_, byte)| **byte == b'/');
@@ -252,7 +255,7 @@ impl<'a> Plan<'a> {
         mount
     }
 
-    /// The mount that the mount point of another one is on, if lines can put it there now.
+    /// The mount on which a mount's line would put it now; or the obstacle.
     fn place(&self, at: usize) -> Result<Option<usize>, Obstacle> {
         let target = &self.mounts[at].target;
         let mut place = self.parent[at];
@@ -260,7 +263,8 @@ impl<'a> Plan<'a> {
             match self.state[parent] {
                 LineState::Given | LineState::Written => break,
                 LineState::Waiting => return Err(Obstacle::ParentWaits),
-                // The mount that this one covers is skipped, so it is mounted on what that was on.
+                // A skipped parent at the same mount point is one that this mount covers: the next
+                // ancestor becomes its parent.
                 LineState::Skipped if self.mounts[parent].target == *target => {
                     place = self.parent[parent];
                 }
@@ -270,7 +274,7 @@ impl<'a> Plan<'a> {
         if self.reached(target) != place {
             return Err(Obstacle::Covered);
         }
-        // A mount on /a comes after one on /a/b, and after all that is on that, if both are on the same mount.
+        // A mount on /a would cover a sibling on /a/b, so it waits for the sibling and the mounts below that.
         let beside = self.children.get(&place).map_or(&[][..], Vec::as_slice);
         let compared = |&other: &usize| path::compare(&self.mounts[other].target, target);
         let after = beside.partition_point(|other| compared(other) != Ordering::Greater);
@@ -283,7 +287,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A path that shows what a mount shows, and the mount that it is on.
+    /// A reachable path to the files that a mount shows, and the mount in which it is.
     fn original(&self, point: &Point, part: &[u8]) -> Result<(usize, Vec<u8>), Obstacle> {
         let same = self
             .by_device
@@ -292,7 +296,7 @@ impl<'a> Plan<'a> {
         let mut obstacle = Obstacle::Original;
         for &at in same {
             let other = self.mounts[at];
-            // NFS mounts of several exports can have the same device.
+            // NFS mounts of different exports can have the same device number.
             let is_same = has_own_device(point) || other.source() == point.source();
             let Some(rest) = path::below(part_of(other), part).filter(|_| is_same) else {
                 continue;
@@ -312,13 +316,13 @@ impl<'a> Plan<'a> {
         Err(obstacle)
     }
 
-    /// Whether a mount has no files once its line is performed.
+    /// Whether a mount is empty after its line is executed: a new tmpfs or ramfs.
     fn is_empty(&self, at: usize) -> bool {
         let is_in_memory = matches!(self.mounts[at].fstype(), Some(b"tmpfs" | b"ramfs"));
         is_in_memory && self.state[at] == LineState::Written
     }
 
-    /// Writes the line of a mount, and regards it as mounted.
+    /// Writes the line of a mount, and marks it as mounted.
     fn write(&mut self, at: usize) -> Result<(), Obstacle> {
         let point = self.mounts[at];
         let part = part_of(point);
@@ -358,7 +362,7 @@ impl<'a> Plan<'a> {
             Some((original, path)) => {
                 let mut own = own_options(point);
                 if own.is_empty() && !own_options(self.mounts[original]).is_empty() {
-                    // A bind mount inherits options, unless it has one.
+                    // A bind mount without options of its own inherits those of the original.
                     own.extend(b",relatime");
                 }
                 let options = [b"bind", &own[..], mkdir].concat();
@@ -372,7 +376,8 @@ impl<'a> Plan<'a> {
                     _ => b"0 2",
                 };
                 let shown = options(point);
-                // The option ro of this line is for all mounts of the device.
+                // `ro` here would apply to all mounts of the device: remount only this mount
+                // read-only.
                 let writable = shown
                     .strip_prefix(b"ro")
                     .filter(|_| self.has_writable(point));
@@ -403,7 +408,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Whether a line can mount a whole file system by its source. A second mount of a tmpfs would be a new one.
+    /// Whether a line can mount the file system by its source. A second mount of a tmpfs would be a new, empty
+    /// one.
     fn is_mountable(&self, point: &Point) -> bool {
         let is_remote = || {
             let fstype = point.fstype().unwrap_or_default();
@@ -412,7 +418,7 @@ impl<'a> Plan<'a> {
         has_own_device(point) || is_remote() || !self.by_device.contains_key(&point.dev)
     }
 
-    /// Whether only this mount of a file system is read-only, and not another one.
+    /// Whether this mount is read-only, but not the file system and a different mount of it.
     fn has_writable(&self, point: &Point) -> bool {
         let is_own = point.content.as_ref().is_some_and(|c| !c.super_read_only);
         let others = || self.mounts.iter().filter(|other| other.dev == point.dev);
@@ -420,7 +426,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the system mounts something by itself.
+/// Whether the system mounts this file system by itself.
 fn is_automatic(point: &Point) -> bool {
     point.fstype().is_some_and(|fstype| {
         matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs")
@@ -428,12 +434,12 @@ fn is_automatic(point: &Point) -> bool {
     })
 }
 
-/// Whether it is the root of the file tree. The method `mountinfo` lists what is mounted over it as hidden.
+/// Whether this is the visible root. The method `mountinfo` also lists hidden mounts on `/`.
 fn is_root(point: &Point) -> bool {
     point.target == b"/" && !point.hidden
 }
 
-/// Whether mounting the source again shows the same files.
+/// Whether mounting the source a second time shows the same files.
 fn has_own_device(point: &Point) -> bool {
     point.dev.major != 0 || matches!(point.fstype(), Some(b"btrfs" | b"zfs" | b"bcachefs"))
 }
@@ -443,13 +449,13 @@ fn is_read_only(point: &Point) -> bool {
     content.is_some_and(|content| content.mount_read_only || content.super_read_only)
 }
 
-/// The part of the file system that is mounted.
+/// The mounted directory of the file system; `/` for all of it.
 fn part_of(point: &Point) -> &[u8] {
     let part = point.fsroot().filter(|part| !part.is_empty());
     part.unwrap_or(b"/")
 }
 
-/// The options that a bind mount has for itself, each after a comma.
+/// The per-mount options, which a bind mount can set for itself, each after a comma.
 fn own_options(point: &Point) -> Vec<u8> {
     const OF_THE_MOUNT: [&[u8]; 8] = [
         b"ro",
@@ -466,8 +472,8 @@ fn own_options(point: &Point) -> Vec<u8> {
     own.fold(Vec::new(), |all, option| [&all[..], &option].join(&b','))
 }
 
-/// Whether the options of a btrfs mount name the mounted part. Then it is a subvolume, and no bind
-/// mount.
+/// Whether `subvol=` in the options of a btrfs mount names the mounted part: then it is a
+/// subvolume, not a bind mount.
 fn has_subvolume(point: &Point, part: &[u8]) -> bool {
     split_options(options(point)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
 }
@@ -480,7 +486,7 @@ mod tests {
 
     use super::*;
 
-    /// Mounts from lines of mountinfo, of which the first is the root.
+    /// Parses lines of mountinfo, of which the first is the root.
     fn points(table: &str) -> Vec<Point> {
         let rows: Vec<Mount> = table
             .lines()
@@ -575,7 +581,7 @@ mod tests {
 
     #[test]
     fn mount_on_a_directory_comes_after_those_below_it() {
-        // The last one was moved over the others.
+        // /a is mounted last: it was moved over the other mounts with mount --move.
         let table = "2 1 0:5 / /a rw - tmpfs over rw\n3 1 8:2 / /a/b rw - ext4 /dev/b rw\n\
             4 3 8:3 / /a/b/c rw - ext4 /dev/c rw";
         let expected = [

@@ -1,5 +1,5 @@
-//! What `fathom mounts --compare` prints: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for
-//! another tree.
+//! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and 10
+//! of the papers of 1988.
 
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
@@ -29,7 +29,7 @@ json_object!(Json<'_, MethodRuns>, |it| {
     "profile": profile_lines(&it.profile),
 });
 
-/// Times and calls of each method, by which `fathom compare` makes its tables.
+/// Times and calls of each method, from which `fathom compare` makes its tables.
 pub(crate) fn figures(methods: &[MethodRuns]) -> Vec<Figure> {
     let figures = methods.iter().flat_map(|it| {
         let name = it.method.name();
@@ -40,7 +40,7 @@ pub(crate) fn figures(methods: &[MethodRuns]) -> Vec<Figure> {
     figures.collect()
 }
 
-/// The ratios that are shown: of a method to a better one, and where the papers have the same.
+/// The printed ratios: a method, a faster one, and the papers' table with the same ratio.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt1", None),
     ("getmnt1", "getmnt2", Some("Table 2, Figure 7")),
@@ -51,14 +51,15 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt3", None),
 ];
 
-/// What the method `of` takes, divided by what the method `to` takes.
+/// The time and calls of the method `of`, divided by those of the method `to`.
 #[derive(Clone, Debug)]
 struct Ratio {
     of: &'static str,
     to: &'static str,
-    /// Where the papers have it.
+    /// The papers' table that has this ratio.
     table: Option<&'static str>,
-    /// Ratios of times, trial by trial, without trials in which one was too short to measure.
+    /// Ratios of times, trial by trial. Trials with a time that was too short to measure are
+    /// omitted.
     real: Option<Stats>,
     user: Option<Stats>,
     sys: Option<Stats>,
@@ -84,7 +85,7 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
-/// The methods without a result.
+/// The methods that have no result, with the reasons.
 pub(crate) fn left_out(left_out: &[(mounts::Method, NoRun)]) -> Vec<LeftOut> {
     let left_out = left_out.iter().map(|(method, why)| LeftOut {
         by: method.name(),
@@ -137,7 +138,7 @@ fn find<'a>(methods: &'a [MethodRuns], name: &str) -> Option<&'a MethodRuns> {
     methods.iter().find(|method| method.method.name() == name)
 }
 
-/// The table of methods: what each found, and what it took.
+/// The table of methods: the number of mounts found, time and calls.
 pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
     use Align::{Left, Right};
     let columns = [
@@ -153,7 +154,7 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
     ];
     let medians = methods.iter().filter_map(|m| median(&m.runs, |t| t.real));
     let best = medians.fold(f64::INFINITY, f64::min);
-    // A search that has read every directory still misses mounts that it cannot see.
+    // A search that read every directory can still miss hidden mounts.
     let most = methods.iter().map(|m| m.found).max();
     let mut table = Table::new(&columns, 0);
     for m in methods {
@@ -211,7 +212,7 @@ pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
     out
 }
 
-/// The profiles, in the form of the papers' Figures 2, 3 and 9.
+/// The profiles of calls, in the form of the papers' Figures 2, 3 and 9.
 pub(crate) fn profiles_text(methods: &[MethodRuns], color: bool) -> String {
     let mut out = String::new();
     for MethodRuns {

@@ -1,4 +1,4 @@
-//! `fathom mounts`: mount points.
+//! `fathom mounts`: lists and diagnoses mount points.
 
 pub(crate) mod args;
 mod assert;

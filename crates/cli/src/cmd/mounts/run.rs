@@ -1,4 +1,4 @@
-//! `fathom mounts`: finds mount points, and what else was asked for about each.
+//! `fathom mounts`: finds mount points, and the details that were requested.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let boundaries = examine(args, format, &root, &mut report, &mut progress)?;
     drop(progress);
     add_facts(&report.points, out);
-    let root = root.into_path(); // its descriptor is closed before the calls are counted
+    let root = root.into_path(); // close the descriptor before calls are counted
     let took = start.elapsed();
     print(
         args,
@@ -84,19 +84,20 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     )?;
     out.warn(&report.warnings);
     let warnings = report.warnings.len();
-    // The process ends, and to free ten thousand mounts one by one would take as long as to print
-    // them.
+    // The process is about to end: freeing tens of thousands of mounts would take as long as
+    // printing them.
     std::mem::forget(report);
     Ok(warnings)
 }
 
-/// What was found, for monitoring: the mounts, and the verdict on each that was checked.
+/// Records metrics for `--report` and `--metrics`: the number of mounts, and the verdict on each
+/// checked mount.
 fn add_facts(points: &[Point], out: &Out) {
     out.facts
         .add("mount_points", "Mount points that were found", points.len());
     let mut seen = BTreeSet::new();
     for point in points {
-        // No path reaches a hidden one: another mount may have the same path.
+        // Omit hidden mounts: a visible mount can have the same path, and thus the same label.
         let verdict = point.verdict.filter(|verdict| *verdict != Verdict::Hidden);
         let mount = String::from_utf8_lossy(&point.target).into_owned();
         let (Some(verdict), true) = (verdict, seen.insert(mount.clone())) else {
@@ -110,7 +111,7 @@ fn add_facts(points: &[Point], out: &Out) {
     }
 }
 
-/// Adds what was asked for about each mount point, and finds the boundaries if they were asked for.
+/// Adds the requested details to each mount point, and finds the boundaries if requested.
 fn examine(
     args: &Args,
     format: Format,
@@ -119,8 +120,8 @@ fn examine(
     progress: &mut Progress,
 ) -> Result<Option<Vec<Boundary>>, Error> {
     let is_checked = args.check || format == Format::Exclude;
-    // A directory that cannot be read is an error, also where a table shows its mounts. But one on
-    // a server is not opened, because that may hang.
+    // An unreadable directory is an error even if the table shows its mounts. A network mount is
+    // not opened, because that can hang.
     let may_hang = report.root_fstype().is_some_and(mounts::may_hang);
     if !is_checked && !may_hang {
         root.check_readable()?;
@@ -229,7 +230,7 @@ fn print(
         Format::Paths0 => out.names(|to| to.write_all(&show::paths(points, 0))),
         Format::Mnttab => out.names(|to| to.write_all(&fstab::mnttab(points))),
         Format::Fstab => {
-            // The original of a bind mount may be outside of the root.
+            // The original of a bind mount can be outside of the root.
             let every = if root == b"/" {
                 None
             } else {
@@ -242,7 +243,7 @@ fn print(
     }
 }
 
-/// All mounts in the table, if that is how mounts are found.
+/// All mounts in the kernel's table; `None` for methods that do not read it.
 fn every_mount(method: Method) -> Option<Vec<Point>> {
     if !matches!(method, Method::Kernel | Method::Mountinfo) {
         return None;
@@ -303,7 +304,6 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     })
 }
 
-/// The mount points that a file names, in its order.
 fn read_mount_points(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
     const MOST: usize = 64 << 20;
     const NEXT: &str = "use --hints auto, none, ids, or a file that exists";

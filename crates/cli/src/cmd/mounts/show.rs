@@ -1,4 +1,4 @@
-//! What `fathom mounts` prints: mount points in every format.
+//! The output of `fathom mounts` in every format.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::json::Json;
 
 pub(super) const SCHEMA: &str = "fathom.mounts/1";
 
-// What is unknown, or was not requested, is null.
+// Unknown values, and those that were not requested, are null.
 json_object!(Json<'_, Point>, |point| {
     "id": point.id,
     "parent": point.parent,
@@ -60,7 +60,7 @@ json_object!(Json<'_, SearchProgress>, |search| {
     "pruned": search.pruned,
 });
 
-/// Whether a path of `--assert` is a mount point.
+/// The result of `--assert` for a path: whether it is a mount point.
 #[derive(Clone, Debug)]
 pub(crate) struct Asserted {
     pub(crate) path: Vec<u8>,
@@ -72,7 +72,7 @@ json_object!(Asserted, |asserted| {
     "mountpoint": asserted.mountpoint,
 });
 
-/// The result of `fathom mounts`; what was not requested is `None`.
+/// The result of `fathom mounts`; parts that were not requested are `None`.
 #[derive(Clone, Default)]
 pub(crate) struct Mounts<'a> {
     /// The directory at which the search began; `None` for `--assert`.
@@ -82,7 +82,7 @@ pub(crate) struct Mounts<'a> {
     pub(crate) complete: bool,
     pub(crate) mounts: &'a [Point],
     pub(crate) boundaries: Option<&'a [Boundary]>,
-    /// How much was searched, when anything was.
+    /// The extent of the search of the tree; `None` if a mount table sufficed.
     pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
     pub(crate) asserted: Option<&'a [Asserted]>,
@@ -100,8 +100,8 @@ json_object!(Mounts<'_>, |result| {
     "asserted": result.asserted,
 });
 
-/// The table of mount points: a list in the order in which they were mounted, or a tree in the order
-/// of their names. The text is given to `put` piece by piece.
+/// The table of mount points: a list in mount order, or a tree ordered by name. The text is passed
+/// to `put` in pieces.
 pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&str)) {
     if points.is_empty() {
         return;
@@ -168,7 +168,7 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
     let heads: Vec<(&str, Align)> = shown().map(|&(_, name, align, _)| (name, align)).collect();
     let mut table = Table::new(&heads, points.len());
-    // Before SOURCE are the columns that an option asked for.
+    // On a narrow terminal, keep the requested columns, which precede SOURCE.
     let requested = heads.iter().take_while(|(name, _)| *name != "SOURCE");
     table.keep(requested.count());
     for Branch { at, limb } in branches {
@@ -194,13 +194,13 @@ pub(crate) fn tone(point: &Point) -> Tone {
     }
 }
 
-/// A name, or a dash for none.
+/// The text of a name in a table cell; a dash for none.
 pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
 pub(crate) fn state(point: &Point) -> Cow<'_, str> {
-    // STATUS shows it, too.
+    // The column STATUS shows hidden mounts as well.
     let is_shown = point.verdict == Some(Verdict::Hidden);
     match (point.hidden && !is_shown, point.kind) {
         (true, Some(PointKind::File)) => "hidden,file".into(),
@@ -210,7 +210,8 @@ pub(crate) fn state(point: &Point) -> Cow<'_, str> {
     }
 }
 
-/// The source as findmnt(8) prints it: with the mounted part in brackets, unless all is mounted.
+/// The source as findmnt(8) prints it: followed by the mounted part in brackets, unless that is the
+/// whole file system.
 pub(crate) fn source(point: &Point) -> Cow<'_, str> {
     match point.fsroot() {
         None | Some(b"/" | b"") => cell(point.source()),
@@ -218,7 +219,7 @@ pub(crate) fn source(point: &Point) -> Cow<'_, str> {
     }
 }
 
-/// The names of visible mount points, each ended by `end`.
+/// The paths of visible mount points, each followed by the byte `end`.
 pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points.iter().filter(|point| !point.hidden) {
@@ -228,8 +229,9 @@ pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
     out
 }
 
-/// The mount points that a backup should exclude, a line each, as patterns that match only this name
-/// in tar, restic and borg. What ends a line for one of them is written `?`. Slow mounts can be backed up.
+/// The mount points that a backup should exclude, one per line, as patterns that match only this path in
+/// tar, restic and borg. `?` replaces characters that end a line in any of these tools. Slow mounts are
+/// not excluded.
 pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points {
@@ -244,20 +246,20 @@ pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
         for chunk in plain.utf8_chunks() {
             for &byte in chunk.valid().as_bytes() {
                 match byte {
-                    // restic expands `$`.
+                    // restic expands `$NAME` in patterns.
                     b'*' | b'?' | b'[' | b'$' => out.extend([b'[', byte, b']']),
                     b'\\' => out.extend(b"[\\\\]"),
                     b'\n' | b'\r' => out.push(b'?'),
                     _ => out.push(byte),
                 }
             }
-            // borg reads UTF-8 only.
+            // borg reads patterns as UTF-8 only.
             out.extend(chunk.invalid().iter().map(|_| b'?'));
         }
         match last {
             b"" => {}
             b"\n" | b"\r" => out.push(b'?'),
-            // All of them trim blanks.
+            // tar, restic and borg trim trailing blanks.
             blank => out.extend([b"[", blank, b"]"].concat()),
         }
         out.push(b'\n');
@@ -265,7 +267,8 @@ pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
     out
 }
 
-/// The bytes of a character at the end that restic or borg takes for a blank; 0 if there is none.
+/// The length in bytes of a trailing character that restic or borg treats as white space; 0 if
+/// there is none.
 fn blank_at_end(name: &[u8]) -> usize {
     let last = name.utf8_chunks().last();
     let last = last.filter(|chunk| chunk.invalid().is_empty());
@@ -274,7 +277,7 @@ fn blank_at_end(name: &[u8]) -> usize {
     last.filter(is_blank).map_or(0, char::len_utf8)
 }
 
-/// The machines behind the mount points, and how many each has.
+/// The servers of the network mounts, with their number of mount points.
 pub(crate) fn servers(points: &[Point]) -> String {
     let mut servers: Vec<(&str, usize)> = Vec::new();
     for server in points.iter().filter_map(|point| point.server.as_deref()) {
@@ -298,7 +301,7 @@ mod tests {
     use ondisk::{Content, Dev};
     use std::sync::Arc;
 
-    /// A visible mount point of a whole file system.
+    /// A visible mount of a whole file system.
     fn point(target: &str, fstype: &str) -> Point {
         let dev = Dev { major: 8, minor: 1 };
         let content = Content {

@@ -1,20 +1,20 @@
-//! The tree of mount points: each below the mount that it is on, as findmnt(8) draws it.
+//! The tree of mount points as findmnt(8) draws it: each mount below its parent mount.
 
 use std::collections::HashMap;
 
 use base::path;
 use mounts::Point;
 
-/// A mount point in the tree.
+/// A line of the tree of mount points.
 pub(crate) struct Branch {
-    /// Its place in the list of points.
+    /// The index of the mount point.
     pub(crate) at: usize,
-    /// The lines to be put before its name.
+    /// The line-drawing characters before the path.
     pub(crate) limb: String,
 }
 
-/// The points, each after the one that it is on, and those on one mount in the order of their names.
-/// A mount that another one covers is above that one: the kernel mounts the second on the first.
+/// The mount points, each after its parent mount, siblings ordered by path. A covered mount is the
+/// parent of the one that covers it, as in the kernel.
 pub(crate) fn tree(points: &[Point]) -> Vec<Branch> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| {
@@ -29,7 +29,7 @@ pub(crate) fn tree(points: &[Point]) -> Vec<Branch> {
         .collect()
 }
 
-/// Each point with its depth in the tree.
+/// The index of each mount point with its depth in the tree.
 fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
     let parents = parents(points, order);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); points.len()];
@@ -50,7 +50,7 @@ fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
                 todo.extend(children[at].iter().map(|&child| (child, depth + 1)));
             }
         }
-        // In an inconsistent table, mounts may be on one another in a circle.
+        // An inconsistent mount table can contain a cycle of parents.
         match others.find(|at| !is_placed[**at]) {
             Some(&at) => todo.push((at, 0)),
             None => return placed,
@@ -58,7 +58,7 @@ fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
     }
 }
 
-/// The point that each is on: by the ids of the table, without them by the names.
+/// The parent of each mount point: by the mount ids of the table; without ids, by the paths.
 fn parents(points: &[Point], order: &[usize]) -> Vec<Option<usize>> {
     let ids = points.iter().enumerate();
     let ids: HashMap<u64, usize> = ids
@@ -82,9 +82,9 @@ fn parents(points: &[Point], order: &[usize]) -> Vec<Option<usize>> {
 }
 
 fn limbs(placed: &[(usize, usize)]) -> Vec<String> {
-    /// More would leave no room for the names.
+    /// Deeper levels are drawn at this depth, to leave room for the paths.
     const DEEPEST: usize = 12;
-    // From the last to the first: whether at each depth a sibling is still to come.
+    // Iterating backwards: for each depth, whether a sibling follows below.
     let mut more: Vec<bool> = Vec::new();
     let mut limbs = vec![String::new(); placed.len()];
     for (nth, &(_, depth)) in placed.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! `fathom mounts --watch`: attaches and detaches as they happen.
+//! `fathom mounts --watch`: prints mounts and unmounts when they happen.
 
 use std::os::fd::AsFd;
 
@@ -86,7 +86,7 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
         for piece in format!("{text}\n").as_bytes().chunks(PIPE_BUF) {
             let has_room = watch.wait_for_room(std::io::stdout().as_fd());
             if !has_room.map_err(refused)? {
-                return Ok(lost); // nobody reads, and we were told to stop
+                return Ok(lost); // no reader, and a signal asked to stop
             }
             out.names(|to| to.write_all(piece))?;
         }

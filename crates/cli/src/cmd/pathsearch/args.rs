@@ -85,19 +85,19 @@ pub(crate) struct Pathsearch {
     pub(crate) output: Option<OsString>,
 }
 
-/// The value of `--rtt`.
+/// The value of `--rtt`: the round-trip time to assume.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rtt {
-    /// Measure it.
+    /// Measure the round-trip time.
     Auto,
-    /// This long.
+    /// Assume this round-trip time.
     Given(Duration),
 }
 
 fn rtt(text: &str) -> Result<Rtt, &'static str> {
     match text {
         "auto" => Ok(Rtt::Auto),
-        // `duration` refuses 0, but here it is valid, also without a unit: a server without latency.
+        // Accept 0, also without a unit, for a server without latency; `duration` refuses it.
         text if text
             .trim_end_matches(|c: char| c.is_ascii_alphabetic())
             .parse()
@@ -106,7 +106,7 @@ fn rtt(text: &str) -> Result<Rtt, &'static str> {
             Ok(Rtt::Given(Duration::ZERO))
         }
         text => {
-            // A number without a unit gets the error of `duration`.
+            // Report a number without a unit by `duration`'s error.
             duration(text)
                 .map(Rtt::Given)
                 .map_err(|e| match text.parse::<f64>() {

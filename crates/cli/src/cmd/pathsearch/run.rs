@@ -1,5 +1,5 @@
-//! `fathom pathsearch`: the path searches of a command, what they would cost on a network file
-//! system, and what would make them cheaper.
+//! `fathom pathsearch`: traces the path searches of a command, predicts their cost on a network
+//! file system, and proposes changes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.pathsearch/1";
 
-/// The exit status is the command's own.
+/// Runs the command; returns its exit status.
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let output = args.output.as_deref();
     let to_stdout = output == Some(OsStr::new("-")) || out.json && output.is_none();
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             return Err(Error::new(message).with_hint("write the report to a file with -o FILE"));
         }
     }
-    // All checks come before the command runs.
+    // Check all options before the command runs.
     let options = options(args)?;
     let to = match output {
         None if args.apply_path || args.files0 => None,
@@ -42,11 +42,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut warnings: Vec<Warning> = of_meter.map(Warning::general).collect();
     warnings.extend(report.warnings.iter().cloned());
     if let Some(to) = to {
-        // A file keeps everything, since it may be read again.
+        // A report in a file is complete, because details cannot be requested later.
         let extent = match () {
-            () if out.verbose || matches!(to, ReportTarget::File(..)) => show::Extent::All,
-            () if args.full => show::Extent::Full,
-            () => show::Extent::Brief,
+            () if out.verbose || matches!(to, ReportTarget::File(..)) => show::ReportExtent::All,
+            () if args.full => show::ReportExtent::Full,
+            () => show::ReportExtent::Brief,
         };
         let text = |style: TableStyle| match out.json {
             true => {
@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 }
 
 fn options(args: &Args) -> Result<SearchOptions, Error> {
-    // The names of lookups are compared with these directories, so they must be absolute and
-    // without symbolic links.
+    // Lookups report absolute paths without symbolic links, so resolve the directories of
+    // --network.
     let resolve = |dir: &OsString| {
         let root = mounts::root::Root::open(dir.as_bytes())?;
         Ok(root.into_path())

@@ -1,4 +1,4 @@
-//! What `fathom pathsearch` prints.
+//! The output of `fathom pathsearch`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ json_object!(Report<'_>, |report| {
     "exit": report.0.metered.ended.status(),
 });
 
-/// What `fathom compare` compares. `calls` are the lookups.
+/// The figures that `fathom compare` compares. `calls` is the number of lookups.
 pub(crate) fn figures(report: &SearchReport) -> Vec<Figure> {
     let (totals, prediction) = (&report.trace.totals, &report.prediction);
     let calls = |name, calls: u64| Figure::single(name, calls as f64, "calls");
@@ -161,40 +161,40 @@ fn remote_directories(prediction: &Prediction) -> Vec<&[u8]> {
     }
 }
 
-/// How much of a report is printed.
+/// The extent of the printed report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Extent {
+pub(crate) enum ReportExtent {
     /// The conclusions, on one screen.
     Brief,
-    /// The tables as well, each with its first rows.
+    /// The conclusions, and the tables with their first rows.
     Full,
-    /// Every directory and search.
+    /// All directories and searches, too.
     All,
 }
 
-impl Extent {
-    /// How many directories and searches are listed.
+impl ReportExtent {
+    /// Maximum number of directories and of searches in the tables.
     fn rows(self) -> usize {
         match self {
-            Extent::Brief => 6,
-            Extent::Full => 20,
-            Extent::All => usize::MAX,
+            ReportExtent::Brief => 6,
+            ReportExtent::Full => 20,
+            ReportExtent::All => usize::MAX,
         }
     }
 }
 
 /// The report, with the conclusions first.
-pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: Extent) -> String {
+pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExtent) -> String {
     let most = extent.rows();
-    let mut text = summary(report, style, extent == Extent::All);
+    let mut text = summary(report, style, extent == ReportExtent::All);
     text += &fixes(report.worthwhile_fixes(), style);
     text += "\n";
-    text += &prediction(&report.prediction, style, extent > Extent::Brief);
+    text += &prediction(&report.prediction, style, extent > ReportExtent::Brief);
     text += &style.heading("Directories");
     text += &directories(&report.directories, style, most);
     text += &style.heading("Searches");
     text += &kinds(report, style);
-    if extent > Extent::Brief {
+    if extent > ReportExtent::Brief {
         text += "\n";
         text += &searches(&report.trace.searches, style, most);
     }
@@ -227,8 +227,8 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
     style.wrapped(&text) + "\n"
 }
 
-/// The time of failed lookups in a table: `-` if there were none, or if they took no longer than the
-/// meter.
+/// The time of failed lookups in a table cell: `-` if there were none, or if the time is within the
+/// meter's overhead.
 pub(crate) fn lookup_time(nanos: u64) -> String {
     match nanos {
         0 => "-".to_owned(),
@@ -294,7 +294,7 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
     Table::from_rows(&columns, rows).to_text(style.width, style.color)
 }
 
-/// The searches with failed lookups, summed up by name and program; those with the most first.
+/// Searches with failed lookups, summed by name and program, in descending order of failed lookups.
 fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     let missed = searches
         .iter()
@@ -340,7 +340,7 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     table + &more(omitted, "search", "searches")
 }
 
-/// The name of the program that searched, without its directory.
+/// The name of the searching program, without its directory.
 fn program_name(search: &Search) -> &[u8] {
     let mut parts = search.program.rsplit(|&b| b == b'/');
     parts.next().unwrap_or_default()
@@ -416,7 +416,7 @@ fn requests_table(prediction: &Prediction, style: TableStyle) -> String {
     Table::from_rows(&columns, rows).to_text(style.width, style.color)
 }
 
-/// How long the process waits for the requests, with cold caches.
+/// The time that the process waits for requests of this kind, with cold caches.
 fn cold_seconds(prediction: &Prediction, request: Request) -> f64 {
     let cold = &prediction.requests.cold;
     prediction.prices.seconds_for(request, cold)
@@ -434,7 +434,7 @@ pub(crate) fn fixes<'a>(fixes: impl IntoIterator<Item = &'a Fix>, style: TableSt
     text
 }
 
-/// What to change, and what that saves.
+/// A proposed change, and its savings.
 pub(crate) fn fix_sentence(fix: &Fix) -> String {
     format!(
         "{}: {}.",
@@ -454,7 +454,8 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
     match fix.saves_misses {
         0 => format!("saves {remote}"),
         _ if fix.saves_requests == 0 => format!("saves {misses}"),
-        // One request there tells that a directory is missing, and so all names in it.
+        // Over the network, one request finds that a directory is missing, and thus all names in
+        // it.
         _ if fix.saves_seconds < fix.saves_seconds_here => format!("saves {misses}, {here} here"),
         _ => format!("saves {misses}, {here} here and {remote}"),
     }
@@ -557,7 +558,7 @@ pub(crate) fn change_text(change: &Change) -> String {
     .to_owned()
 }
 
-/// How to give a file another RUNPATH or RPATH.
+/// How to set a different RUNPATH or RPATH in an ELF file.
 fn runpath_text(change: &RunpathChange, has_patchelf: bool) -> String {
     let object = shell_word(&change.object);
     let (kind, option) = match change.is_runpath {
@@ -596,7 +597,6 @@ fn joined(names: &[Vec<u8>]) -> String {
     names.join(", ")
 }
 
-/// A name as a word of a shell.
 fn shell_word(name: &[u8]) -> String {
     lossy(&quoted(name))
 }
@@ -615,7 +615,6 @@ fn set_path_text(path: &PathProposal) -> String {
     text
 }
 
-/// At most three names of programs.
 fn program_names(programs: &[Vec<u8>]) -> String {
     const NAMED: usize = 3;
     let names = programs.iter().take(NAMED).map(|name| lossy(name));
@@ -627,7 +626,7 @@ fn program_names(programs: &[Vec<u8>]) -> String {
     }
 }
 
-/// A name in a text that is made printable as a whole.
+/// Decodes a name lossily; the caller escapes the whole text.
 fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
@@ -765,7 +764,7 @@ mod tests {
 
     #[test]
     fn the_text_has_every_part_and_no_control_characters() {
-        let text = report(&sample(), TableStyle::default(), Extent::Full);
+        let text = report(&sample(), TableStyle::default(), ReportExtent::Full);
         for line in [
             "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
@@ -786,7 +785,7 @@ mod tests {
         for directory in &mut sample.directories {
             directory.lookups.nanos = 0;
         }
-        let text = report(&sample, TableStyle::default(), Extent::Full);
+        let text = report(&sample, TableStyle::default(), ReportExtent::Full);
         assert!(
             text.contains("1 failed (50 %), in a time too short to measure. ")
                 && !text.contains("0 ns"),
@@ -795,7 +794,7 @@ mod tests {
         let value = serde_json::to_value(Report(&sample)).unwrap();
         assert_eq!(value["directories"][0]["seconds"], 0.0);
         sample.trace.totals.misses = 0;
-        let text = report(&sample, TableStyle::default(), Extent::Full);
+        let text = report(&sample, TableStyle::default(), ReportExtent::Full);
         assert!(text.contains("0 failed (0 %). Metered"), "{text}");
     }
 

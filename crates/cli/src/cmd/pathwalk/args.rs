@@ -1,4 +1,4 @@
-//! The flags of `fathom pathwalk`: those of LLNL's program, and more.
+//! The flags of `fathom pathwalk`: those of LLNL's program, and additional ones.
 
 use std::ffi::OsString;
 

@@ -18,8 +18,8 @@ use crate::ranks;
 const SCHEMA: &str = "fathom.pathwalk/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    // What fails on all ranks is checked before they join the MPI job: a rank that fails alone must tell the
-    // others, or they wait for it forever.
+    // Check everything that fails on all ranks before joining the MPI job: after that, a rank that fails
+    // alone must tell the others, which would otherwise wait for it forever.
     let options = options(args)?;
     let team = ranks::join(out, "each process searches alone")?;
     let is_first = team.rank() == 0;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         _ => Ok(()),
     };
     if !ranks::of_first(&*team, checked.is_ok()) {
-        return checked.map(|()| 0); // rank 0 reports it
+        return checked.map(|()| 0); // rank 0 reports the error
     }
     let progress = Progress::default();
     let mut printed = Ok(());
@@ -37,10 +37,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             printed = out.data(show::event_line(event, options.shape).as_bytes());
         }
     };
-    // A signal during -c or -r must not end the process before the tree is removed. A search alone
-    // may end at once.
+    // With -c or -r, defer signals until the tree is removed. A search alone may be interrupted.
     let held = (options.create || options.remove).then(gate::interrupt::hold);
-    // Objects are counted when they are created, and again when they are removed.
+    // Progress counts an object when it is created, and again when it is removed.
     let steps = u64::from(options.create) + u64::from(options.remove);
     let objects = options.shape.objects().unwrap_or(u64::MAX);
     let all = count(objects.saturating_mul(steps));
@@ -54,11 +53,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         && gate::interrupt::asked().is_some()
         && is_first
     {
-        out.failed(e); // releasing the signal ends this process before main could print it
+        out.failed(e); // once the signal is released, it ends this process before main can print the error
     }
     drop(held);
     if !is_first {
-        return Ok(0); // rank 0 reports the errors of all
+        return Ok(0); // rank 0 reports the errors of all ranks
     }
     let report = report?;
     printed?;
@@ -131,7 +130,7 @@ fn drop_caches(scope: CacheScope) -> DropCaches {
     }
 }
 
-/// Whether the command line has a flag that LLNL's program does not have.
+/// Whether the command line has a flag that is not in LLNL's program.
 fn has_extensions(args: &Args) -> bool {
     args.threads > 1
         || args.method != LookupMethod::Stat

@@ -1,4 +1,4 @@
-//! What `fathom pathwalk` prints: the lines of LLNL's program, and tables and JSON beyond them.
+//! The output of `fathom pathwalk`: the lines of LLNL's program, and additional tables and JSON.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Searches<'_> {
         Stats::from_values(self.report.passes.iter().map(value)).map(|stats| stats.median)
     }
 
-    /// All passes with their names.
+    /// All passes of the benchmark with their names.
     fn passes(&self) -> impl Iterator<Item = (String, &Pass)> {
         let primed = self.report.primed.iter();
         let numbered = (1..).zip(&self.report.passes);
@@ -52,7 +52,7 @@ impl Searches<'_> {
     }
 }
 
-/// The statistics over the ranks of a pass, if there are several: seconds, lookups a second.
+/// Statistics over the ranks of a pass, if there are several: seconds, and lookups per second.
 fn spread(pass: &Pass) -> Option<[Stats; 2]> {
     if pass.ranks.len() < 2 {
         return None;
@@ -79,7 +79,8 @@ json_object!(Report<'_>, |document| {
     "removed": Json(&document.report.removed),
 });
 
-/// What `fathom compare` compares. `real` and `calls` are those of a search: its time, and its lookups.
+/// The figures that `fathom compare` compares. `real` and `calls` are the time and the lookups of a
+/// search.
 pub(crate) fn figures(document: &Report<'_>) -> Vec<Figure> {
     let passes = document.report.searched.as_ref().map(|it| &it.passes[..]);
     let trials = |name: &str, unit, value: fn(&Pass) -> f64| {
@@ -178,7 +179,7 @@ json_object!(Rank<'_>, |rank| {
     "lookups_per_second": rank.1.lookups_per_second(),
 });
 
-/// What was dropped from the caches, if anything, and what may still be in them.
+/// The dropped caches, if any, and the caches that can still be filled.
 fn words_for_dropped(dropped: DroppedCaches) -> (Option<&'static str>, &'static str) {
     match dropped {
         DroppedCaches::Nothing => (None, "everything"),
@@ -212,7 +213,7 @@ pub(crate) fn event_line(event: Event<'_>, shape: Shape) -> String {
     format!("pathwalk: {what} in {}\n", seconds(elapsed))
 }
 
-/// Seconds with three decimal places. Further ones are cut off, as LLNL's program does.
+/// Seconds with three decimal places, truncated as LLNL's program does.
 fn seconds(elapsed: Duration) -> String {
     format!("{}.{:03}s", elapsed.as_secs(), elapsed.subsec_millis())
 }
@@ -327,7 +328,7 @@ fn ranks_table(searches: &Searches<'_>, style: TableStyle) -> String {
     table(&columns, rows, style)
 }
 
-/// A table after an empty line; nothing without rows.
+/// A table after an empty line; the empty string without rows.
 fn table<const N: usize>(
     columns: &[(&str, Align); N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -340,8 +341,8 @@ fn table<const N: usize>(
     format!("\n{}", table.to_text(style.width, style.color))
 }
 
-/// The plots, each with the name of its file: latency by percentile in the first and the last
-/// pass; and the time of each pass, if there are several.
+/// The plots, each with its file name: latency by percentile in the first and the last pass; and,
+/// for several passes, the time of each.
 pub(crate) fn plots(searches: &Searches<'_>) -> Vec<(String, Plot)> {
     let SearchReport { passes, .. } = searches.report;
     let method = searches.options.method.name();
@@ -387,14 +388,14 @@ pub(crate) fn plots(searches: &Searches<'_>) -> Vec<(String, Plot)> {
     plots
 }
 
-/// Latency over the number of nines of the share of calls that do not exceed it.
+/// Points of latency over nines: -log10 of the share of calls that are slower.
 fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
     let calls = histogram.calls();
     let max = histogram.max().unwrap_or(u64::MAX);
     let mut seen = 0;
     let point = |bucket: Bucket| {
         seen += bucket.calls;
-        // No call exceeds the last bucket, which would be infinitely many nines: one is assumed to.
+        // No call is in a later bucket, which would mean infinitely many nines, so assume one.
         let exceeding = calls.saturating_sub(seen).max(1) as f64;
         let nines = (calls as f64 / exceeding).log10();
         (nines, bucket.to.min(max) as f64)
@@ -402,7 +403,7 @@ fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
     histogram.buckets().map(point).collect()
 }
 
-/// Why the benchmark failed on a tree of this shape, what it left behind, and a hint.
+/// The error of the benchmark on a tree of this shape, with the files it left behind, and a hint.
 pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
     let mut hint = hint(error, shape).unwrap_or_default();
     let aftermath = match error.aftermath {

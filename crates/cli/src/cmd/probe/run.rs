@@ -1,4 +1,4 @@
-//! `fathom probe`: what a file system is, found by experiment.
+//! `fathom probe`: determines properties of a file system by experiments.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// Refuses what would be ignored.
+/// Refuses options that would have no effect.
 fn refuse_unused(args: &Args) -> Result<(), Error> {
     let dir = args.dir.as_deref();
     let experiment = dir.and_then(|dir| Experiment::from_str(dir.to_str()?, false).ok());
@@ -125,7 +125,7 @@ fn refuse_unused(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// Checks that a directory for the output exists, before anything is measured for it.
+/// Checks that the output directory exists, so that no measurement is made in vain.
 pub(crate) fn check_output_dir(dir: &OsStr) -> Result<(), Error> {
     let dir = dir.as_bytes();
     let opened = gate::long::open_long(dir, Open::DIRECTORY);
@@ -156,7 +156,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
         progress.at(|| activity.to_string());
     });
     drop(progress);
-    // After SIGINT the program ends here, when all temporary files are removed.
+    // A deferred SIGINT ends the program here, after all temporary files are removed.
     drop(held);
     report.map_err(|why| Error::read("cannot probe", dir, why.to_string(), hint(&why)))
 }
@@ -174,7 +174,7 @@ fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
 }
 
 fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
-    /// More than any series takes.
+    /// Exceeds the size of any series of samples.
     const MOST: usize = 64 << 20;
     const DOING: &str = "cannot evaluate the samples in";
     const NEXT: &str = "give a CSV file that fathom probe --csv has written";
@@ -187,7 +187,7 @@ fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
     })
 }
 
-/// Draws a series into a directory, under a name that begins with `prefix`.
+/// Draws the plot of a series in a directory, as a file whose name begins with `prefix`.
 pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Error> {
     let name = format!("{prefix}{}", series.file_stem());
     write_plot(dir, &name, &plots::plot_of(series))

@@ -1,4 +1,4 @@
-//! What `fathom probe` prints.
+//! The output of `fathom probe`.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub(crate) use methods::{hinted, method, source};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Report<'a> {
-    /// The directory; `None` where samples were replayed.
+    /// The probed directory; `None` if samples were replayed from a file.
     pub(crate) dir: Option<&'a [u8]>,
     pub(crate) report: &'a ProbeReport,
 }
@@ -63,7 +63,7 @@ json_object!(Json<'_, Price>, |price| {
     "calls": price.calls,
 });
 
-/// The findings that `fathom compare` compares; `place` is added to their names.
+/// The findings as figures for `fathom compare`; `place` is added to their names.
 pub(crate) fn figures_of_findings(report: &ProbeReport, place: &str) -> Vec<Figure> {
     let findings = report.measured.iter().map(|measured| &measured.finding);
     findings
@@ -71,8 +71,8 @@ pub(crate) fn figures_of_findings(report: &ProbeReport, place: &str) -> Vec<Figu
         .collect()
 }
 
-/// The prices that `fathom compare` compares. The spread of calls that wait for a disk is unknown: other
-/// programs delay all calls of a batch.
+/// Call prices as figures for `fathom compare`. The spread of calls that wait for a disk is unknown,
+/// because other programs delay all calls of a batch.
 pub(crate) fn figures_of_prices(report: &ProbeReport) -> Vec<Figure> {
     let prices = report.prices.iter().flatten().map(|price| {
         let threads = match price.threads {
@@ -90,8 +90,8 @@ pub(crate) fn figures_of_prices(report: &ProbeReport) -> Vec<Figure> {
     prices.collect()
 }
 
-/// The figure of a finding that is a number or a range. What was seen directly in nearly all trials does
-/// not vary. The spread of what was inferred from times is unknown.
+/// The figure of a finding that is a number or a range. A property observed directly in nearly all
+/// trials has spread 0; the spread of a property inferred from times is unknown.
 fn figure_of_finding(finding: &Finding, place: &str) -> Option<Figure> {
     const SURE: f64 = 0.9;
     let (value, range) = match finding.value()? {
@@ -136,7 +136,7 @@ pub(crate) fn state(price: &Price) -> &'static str {
     if price.warm { "warm" } else { "cold" }
 }
 
-/// A value with its unit, for people: `4 KiB`, `20.3 ns`. Of a long list the ends.
+/// A value with its unit: `4 KiB`, `20.3 ns`. A long list is abbreviated to its ends.
 pub(crate) fn value_text(value: &Value, unit: Unit) -> String {
     let one = |v: f64| match unit {
         Unit::Bytes => size(v as u64),
@@ -161,7 +161,7 @@ pub(crate) fn value_text(value: &Value, unit: Unit) -> String {
     }
 }
 
-/// A number with its significant digits.
+/// A number rounded to its significant digits.
 pub(crate) fn plain(v: f64) -> String {
     match v.abs() {
         0.0 => "0".to_owned(),
@@ -180,7 +180,7 @@ fn heading(report: Report<'_>) -> String {
     })
 }
 
-/// What was measured, what the kernel says, and whether both agree.
+/// Table cells: the measured value, the kernel's value, and whether they agree.
 fn compared(finding: &Finding) -> ([String; 3], Tone) {
     let text = |value: &Value| value_text(value, finding.quantity.unit());
     let no_value = match finding.is_none() {
@@ -202,7 +202,7 @@ fn compared(finding: &Finding) -> ([String; 3], Tone) {
 }
 
 impl Report<'_> {
-    /// The report as text; with `methods`, how each value was measured as well.
+    /// The report as text; with `methods`, including how each value was measured.
     pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
         let mut text = heading(self);
         text += &self.table().to_text(style.width, style.color);
@@ -249,7 +249,7 @@ impl Report<'_> {
         table
     }
 
-    /// Why a property is unknown; with `methods`, also how each was measured.
+    /// Notes on why properties are unknown; with `methods`, also on how each was measured.
     pub(crate) fn notes(&self, methods: bool) -> Vec<String> {
         let is_noted = |finding: &&Finding| methods || finding.value().is_none();
         let noted = self.findings().filter(is_noted);
@@ -263,12 +263,12 @@ impl Report<'_> {
             });
             Some(format!("{}: {method}{truth}", names.join(", ")))
         };
-        // One reason often stands for several findings.
+        // Merge consecutive findings with the same reason into one note.
         noted.chunk_by(|a, b| a.1 == b.1).filter_map(note).collect()
     }
 }
 
-/// What a call is made on. The names in the JSON, "a name that is not there", stay as they are.
+/// The object of a call. The JSON keeps its old names, such as "a name that is not there".
 fn target(call: Call) -> &'static str {
     match call {
         Call::StatxMissing => "a missing name",
@@ -319,10 +319,10 @@ pub(crate) fn prices_csv(prices: &[Price]) -> String {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
-    /// The experiments ended early.
+    /// An error ended the experiments early.
     #[error("{0}")]
     Stopped(Error),
-    /// A system call prevented findings of these experiments.
+    /// A failed system call prevented findings of these experiments.
     #[error("{}: {why}", experiments.join(", "))]
     Prevented {
         experiments: Vec<&'static str>,
@@ -345,14 +345,14 @@ impl WarningReason for WarningKind {
     }
 }
 
-/// The warnings about a report: what could not be done because a call failed, what contradicts the
-/// kernel, and that the file system no longer answers.
+/// The warnings about a report: failed system calls, contradictions to the kernel, and a file
+/// system that no longer answers.
 pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
     let stopped = report.stopped.iter().cloned().map(WarningKind::Stopped);
     let mut warnings: Vec<Warning> = stopped.map(|why| Warning::about(dir, why)).collect();
     let findings = || report.measured.iter().map(|measured| &measured.finding);
     warnings.extend(prevented(dir, findings()));
-    // A finding by time alone may be wrong, and is marked as such.
+    // A finding from times alone can be wrong, and is marked as such: no warning.
     let contradicted = findings().filter(|one| one.agrees == Some(false) && !one.by_time);
     let contradicted = contradicted.cloned().map(WarningKind::Contradicted);
     warnings.extend(contradicted.map(|reason| Warning::about(dir, reason)));
@@ -387,7 +387,7 @@ fn prevented<'a>(dir: &[u8], findings: impl Iterator<Item = &'a Finding>) -> Vec
     causes.map(warning).collect()
 }
 
-/// The message about a clock whose readings enter the kernel, for so many nanoseconds.
+/// The message about a clock that is read by a system call, which takes `ns` nanoseconds.
 pub(crate) fn slow_clock(ns: f64) -> String {
     format!(
         "reading the clock takes {} (it enters the kernel); short calls appear longer than they are",

@@ -1,4 +1,4 @@
-//! `fathom query --diff`: what changed between two catalogs.
+//! `fathom query --diff`: lists the changes between two catalogs.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
     })
 }
 
-/// `--group-by`
+/// Prints `--group-by`: the growth of groups.
 fn groups(
     args: &Args,
     field: GroupField,
@@ -95,7 +95,7 @@ fn groups(
     })
 }
 
-/// Checks that the flags fit each other; gives the format of changes.
+/// Checks that the flags can be combined; returns the format of the changes.
 fn check(args: &Args, out: &Out) -> Result<Format, Error> {
     let format = args.format();
     let is_table = matches!(format, Format::Summary | Format::Table);

@@ -1,4 +1,4 @@
-//! `fathom query`: entries of catalogs.
+//! `fathom query`: lists and counts entries of catalogs.
 
 pub(crate) mod args;
 mod diff;

@@ -1,4 +1,4 @@
-//! `fathom query`: answers from catalogs what `fathom walk` answers from the file system.
+//! `fathom query`: prints the same as `fathom walk`, from catalogs instead of the file system.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     view.print(&source, out)
 }
 
-/// The catalogs, and which of their entries to print.
+/// The catalogs, with the predicates that select entries.
 struct Catalogs {
     data: DataSet,
     predicates: Predicates,
@@ -97,7 +97,7 @@ impl Source for Catalogs {
 }
 
 impl Catalogs {
-    /// Reads the catalogs, with the warnings about them.
+    /// Reads the catalogs, and adds the warnings about them.
     fn read(
         &self,
         wanted: Messages,

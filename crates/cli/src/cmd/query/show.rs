@@ -1,4 +1,4 @@
-//! What `fathom query --diff` prints.
+//! The output of `fathom query --diff`.
 
 use catalog::changed::{Change, Changes};
 use show::json_object;

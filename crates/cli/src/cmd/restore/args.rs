@@ -114,7 +114,7 @@ pub(crate) struct Restore {
     pub(crate) load: LoadArgs,
 }
 
-/// Only standard output: restore writes files below a directory.
+/// Accepts only `-` for `--to`: restore writes files below a directory.
 fn only_stdout(text: &str) -> Result<String, &'static str> {
     match text {
         "-" => Ok(text.to_owned()),
@@ -123,7 +123,7 @@ fn only_stdout(text: &str) -> Result<String, &'static str> {
 }
 
 impl Restore {
-    /// What members are given.
+    /// The metadata that restored members keep.
     pub(crate) fn kept(&self) -> Kept {
         Kept {
             owners: !self.no_same_owner,

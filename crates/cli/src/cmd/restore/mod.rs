@@ -1,4 +1,4 @@
-//! `fathom restore`: archives into a tree.
+//! `fathom restore`: extracts archives into a directory.
 
 pub(crate) mod args;
 pub(crate) mod run;

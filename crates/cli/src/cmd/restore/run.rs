@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let team = ranks::join(out, "each process restores alone")?;
     if args.dry_run && team.rank() > 0 {
-        return Ok(0); // rank 0 prints it
+        return Ok(0); // rank 0 prints the dry run
     }
     let team: Box<dyn Team> = match args.dry_run {
         true => Box::new(Alone), // the other ranks need not wait
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return write_one(args, state.as_bytes(), out);
     }
     args.load.apply(team.size());
-    // The time until all ranks have joined is that of the launcher.
+    // Exclude the wait for the other ranks, which is the launcher's time.
     let start = if team.is_alone() {
         start
     } else {
@@ -53,11 +53,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     reported_by_first(&*team, restore_all(args, start, &*team, out))
 }
 
-/// Restores the archives; the ranks of an MPI job deal the parts of a dump out among them.
+/// Restores the archives. The ranks of an MPI job divide the parts of a dump among themselves.
 ///
-/// Each entry is in one part, but a directory is in the part of each rank that has dumped something in it. A
-/// rank that leaves a directory sets its attributes, after all that it has created there: so whichever rank is
-/// the last to leave it, it leaves it as the archive has it.
+/// An entry is in one part, but a directory is in the part of each rank that dumped entries below it. Each
+/// rank sets a directory's attributes after creating all of its own entries there, so the last rank leaves the
+/// directory as in the archive.
 fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outcome {
     start_together("restores", &args.archives, args, team)?;
     let mut options = agree(team, restore_options(args, team, out))?;
@@ -127,7 +127,7 @@ fn notes(summary: &RestoreSummary, out: &Out) {
     }
 }
 
-/// What to restore: all archives, in their order.
+/// The options of the restore: all archives, in order.
 fn restore_options(args: &Args, team: &dyn Team, out: &Out) -> Result<RestoreOptions, Error> {
     let mut recorded = Vec::new();
     let found = match &args.state {
@@ -176,7 +176,7 @@ fn restore_options(args: &Args, team: &dyn Team, out: &Out) -> Result<RestoreOpt
     })
 }
 
-/// Checks that several ranks can restore it.
+/// Refuses archives and PATHs that the ranks of an MPI job cannot restore.
 fn check_for_ranks(found: &Archives) -> Result<(), Error> {
     let (what, next) = match () {
         () if !found.are_parts => (
@@ -189,7 +189,7 @@ fn check_for_ranks(found: &Archives) -> Result<(), Error> {
     Err(Error::new(format!("{what} by the ranks of an MPI job")).with_hint(next))
 }
 
-/// Checks that all ranks restore to the same directory, and that it is read-only on none.
+/// Checks that all ranks restore to the same directory, and that it is writable on each.
 fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
     if team.is_alone() {
         return Ok(());
@@ -198,7 +198,7 @@ fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
     let opened = open_long(dir, Open::DIRECTORY);
     let checked = is_same.and_then(|()| match opened.and_then(|fd| may_create_in(fd.as_fd())) {
         Err(errno @ Errno::EROFS) => Err(Error::write("cannot restore to", dir, errno, "")),
-        _ => Ok(()), // what cannot be restored there is a warning
+        _ => Ok(()), // failures to restore become warnings
     });
     agree(team, checked)
 }
@@ -206,7 +206,7 @@ fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
 /// The parts that this rank restores.
 fn own_parts(mut parts: Vec<Vec<u8>>, team: &dyn Team) -> Vec<Vec<u8>> {
     if !team.is_alone() {
-        // By the sizes that rank 0 sees: they must be the same for all.
+        // Use the sizes that rank 0 sees: all ranks must compute the same assignment.
         let sizes = of_first(
             team,
             parts.iter().map(|part| len_of(part)).collect::<Vec<_>>(),
@@ -217,7 +217,8 @@ fn own_parts(mut parts: Vec<Vec<u8>>, team: &dyn Team) -> Vec<Vec<u8>> {
     parts
 }
 
-/// The rank that restores each part: the largest parts first, each to the rank that has least to read.
+/// Assigns each part to a rank: the largest parts first, each to the rank with the fewest bytes so
+/// far.
 fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
     let mut parts: Vec<usize> = (0..sizes.len()).collect();
     parts.sort_by_key(|&part| Reverse(sizes[part]));
@@ -225,14 +226,14 @@ fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
     let mut dealt = vec![0; sizes.len()];
     for part in parts {
         let least = (0..ranks).min_by_key(|&rank| loads[rank]).unwrap_or(0);
-        // One more, so that empty parts are shared out, too.
+        // Add 1, so that empty parts are distributed, too.
         loads[least] += sizes[part].saturating_add(1);
         dealt[part] = least;
     }
     dealt
 }
 
-/// The names in the archives of the PATHs, which are those on the machine.
+/// Converts the PATHs, as on the machine, to names in the archives.
 fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error> {
     let given = [bytes(&args.archives), bytes(&args.paths)].concat();
     let Some(last) = recorded.last() else {
@@ -243,7 +244,7 @@ fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error>
     Ok(names.concat())
 }
 
-/// Writes one file to standard output.
+/// Writes the contents of one file to standard output.
 fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
     let recorded = archives_at(state, args.at)?;
     let paths = paths_in(&recorded, args)?;
@@ -262,7 +263,8 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
-/// The archives that restore the last dump that began by a time; the last of all without one.
+/// The archives that restore the last dump started at or before a time; without a time, the last
+/// dump.
 fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, Error> {
     let now = walk::Moment::now().time().sec;
     let second = at.map(|at| at.last_second(&Zone::local(), now));

@@ -1,4 +1,4 @@
-//! What `fathom restore` prints.
+//! The output of `fathom restore`.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,12 @@ pub(crate) const SCHEMA: &str = "fathom.restore/1";
 
 pub(crate) struct RestoreReport<'a> {
     pub(crate) summary: &'a RestoreSummary,
-    /// The steps that a dry run would take; `None` where it was no dry run.
+    /// The steps of a dry run; `None` otherwise.
     pub(crate) steps: Option<&'a Steps>,
     pub(crate) seconds: f64,
-    /// The archives are parts of one dump.
+    /// Whether the archives are parts of one dump.
     pub(crate) are_parts: bool,
-    /// Of an MPI job.
+    /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
 }
 
@@ -40,7 +40,7 @@ json_object!(RestoreReport<'_>, |report| {
     "ranks": report.ranks.map(Json),
 });
 
-/// The steps of a dry run. Of their paths only the names are in memory.
+/// The steps of a dry run. Paths are stored as a tree, which saves memory.
 #[derive(Default)]
 pub(crate) struct Steps {
     paths: PathTree,
@@ -102,7 +102,7 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
     text.into()
 }
 
-/// What `RestoreProgress::get` says, after some seconds.
+/// The status line: the values of `RestoreProgress::get`, after so many seconds.
 pub(crate) fn progress_message(
     (members, bytes, place): (u64, u64, Vec<u8>),
     seconds: f64,
@@ -115,7 +115,7 @@ pub(crate) fn progress_message(
     )
 }
 
-/// The archives that were chosen by time.
+/// A note with the archives that `--at` selected.
 pub(crate) fn chosen(archives: &[Vec<u8>]) -> String {
     format!("restoring {}", names(archives))
 }
@@ -125,7 +125,7 @@ fn names(archives: &[Vec<u8>]) -> String {
     names.join(" ")
 }
 
-/// The path of a step; `.` for the directory that is restored into.
+/// The path of a step; `.` for the destination directory.
 fn path(step: &RestoreStep) -> &[u8] {
     match &step.path[..] {
         b"" => b".",
@@ -133,7 +133,7 @@ fn path(step: &RestoreStep) -> &[u8] {
     }
 }
 
-/// A step of a dry run, as a line.
+/// A line of a dry run.
 pub(crate) fn step_line(step: &RestoreStep) -> String {
     let other = step.other.as_deref();
     let other = other.map_or(String::new(), |other| format!(" -> {}", printable(other)));
@@ -142,7 +142,7 @@ pub(crate) fn step_line(step: &RestoreStep) -> String {
 
 pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
     let counts = &report.summary.counts;
-    // Each part has the directories above its entries.
+    // Each part contains the directories above its entries.
     let directories = match report.are_parts {
         true => "directories (once for each part)",
         false => "directories",

@@ -1,4 +1,4 @@
-//! `fathom space`: where every byte of a file system is.
+//! `fathom space`: accounts for every byte of a file system.
 
 pub(crate) mod args;
 pub(crate) mod run;

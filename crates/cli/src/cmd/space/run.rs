@@ -1,4 +1,4 @@
-//! `fathom space`: the bill of a file system.
+//! `fathom space`: accounts for every byte of a file system.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     add_facts(&bill, out);
     let seconds = start.elapsed().as_secs_f64();
     let users = Users::read();
-    let report = show::Report {
+    let report = show::SpaceReport {
         dir,
         bill: &bill,
         users: &users,
@@ -62,7 +62,7 @@ enum WarningKind {
 
 impl WarningReason for WarningKind {}
 
-/// The share of the space that is used, as df(1) counts it.
+/// The percentage of used space, as df(1) computes it.
 fn used_percent(used: u64, available: u64) -> f64 {
     match used.saturating_add(available) {
         0 => 0.0,
@@ -70,7 +70,7 @@ fn used_percent(used: u64, available: u64) -> f64 {
     }
 }
 
-/// What was found, for monitoring.
+/// Records metrics for `--report` and `--metrics`.
 fn add_facts(bill: &Bill, out: &Out) {
     let facts = [
         ("size_bytes", "Size of the file system", bill.size),

@@ -1,4 +1,4 @@
-//! What `fathom space` prints.
+//! The output of `fathom space`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use show::shell::quoted;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
-use space::{AgeSums, Bill, Item, Kind, OwnerSums, Part, Remedy};
+use space::{AgeSums, Bill, Item, ItemKind, OwnerSums, Part, Remedy};
 use walk::group::AGES;
 
 use crate::cmd::groups::or_number;
 use crate::date::Zone;
 
-pub(crate) struct Report<'a> {
-    /// As it was given.
+pub(crate) struct SpaceReport<'a> {
+    /// The directory as given by the user.
     pub(crate) dir: &'a [u8],
     pub(crate) bill: &'a Bill,
     pub(crate) users: &'a Users,
     pub(crate) seconds: f64,
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(SpaceReport<'_>, |report| {
     name "dir": Some(report.dir),
     name "mount_point": Some(&report.bill.mount_point),
     name "fstype": Some(&report.bill.fstype),
@@ -44,7 +44,7 @@ json_object!(Report<'_>, |report| {
     "seconds": report.seconds,
 });
 
-/// A JSON array of what a function makes of values.
+/// A JSON array: a function applied to each value of a slice.
 struct List<'a, F, T>(F, &'a [T]);
 
 impl<'a, T, J: Serialize, F: Fn(&'a T) -> J> Serialize for List<'a, F, T> {
@@ -107,7 +107,7 @@ fn age(sums: &AgeSums) -> &'static str {
     AGES.get(sums.age).map_or("older", |(name, _)| name)
 }
 
-/// What the command of an item frees, in bytes; `None` if it frees nothing.
+/// The bytes that the command of an item frees; `None` if the command frees nothing.
 fn frees(item: &Item) -> Option<u64> {
     match item.remedy.as_ref()? {
         Remedy::LookBeneath { .. } => None,
@@ -115,7 +115,6 @@ fn frees(item: &Item) -> Option<u64> {
     }
 }
 
-/// A command for a shell.
 fn command(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Restart(unit) => {
@@ -139,15 +138,15 @@ fn command(remedy: &Remedy) -> String {
     }
 }
 
-/// An item as the text has it: many deleted files of a process are one.
+/// A row of the table: an item, or many deleted files of one process.
 struct Shown<'a> {
     item: Cow<'a, Item>,
     files: usize,
 }
 
-/// The items of a bill, the deleted files of each process together if there are many.
+/// The rows of the table: items, with the deleted files of each process merged if there are many.
 fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
-    /// So many files of a process are shown one by one.
+    /// Up to this number, the deleted files of a process have a row each.
     const FEW: usize = 3;
     let pid = |item: &Item| item.holder.as_ref().and_then(|holder| holder.pid);
     let mut by_process: BTreeMap<u32, Vec<&Item>> = BTreeMap::new();
@@ -174,13 +173,13 @@ fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
         }),
         files: items.len(),
     }));
-    // What is counted more than once is as important as what takes as much.
+    // Negative items (space counted more than once) are as important as positive ones of the same
+    // size.
     shown.sort_by_key(|it| std::cmp::Reverse(it.item.bytes.unsigned_abs()));
     shown
 }
 
-/// The bill as text.
-pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableStyle) -> String {
+pub(crate) fn text(report: &SpaceReport<'_>, top: usize, zone: &Zone, style: TableStyle) -> String {
     let shown = shown_items(report.bill);
     let mut text = head(report, style);
     text += &items(report, &shown, top, style);
@@ -190,8 +189,8 @@ pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableSty
     text
 }
 
-/// The file system, and a bar of its space.
-fn head(report: &Report<'_>, style: TableStyle) -> String {
+/// The heading: the file system, and a bar of its used space.
+fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;
     let bill = report.bill;
     let mount_point = printable(&bill.mount_point);
@@ -237,7 +236,7 @@ fn head(report: &Report<'_>, style: TableStyle) -> String {
     text + "\n"
 }
 
-/// A part of a whole: `28 %`.
+/// A percentage of a whole: `28 %`.
 fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -249,13 +248,12 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of bytes that may be negative.
 fn signed(bytes: i64) -> String {
     let sign = if bytes < 0 { "-" } else { "" };
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-/// The columns of the table of items; the share of what is used comes second.
+/// The columns of the table of items. OF USED is the share of the used space.
 const COLUMNS: [(&str, Align); 6] = [
     ("SIZE", Align::Right),
     ("OF USED", Align::Right),
@@ -265,9 +263,9 @@ const COLUMNS: [(&str, Align); 6] = [
     ("HELD BY", Align::Left),
 ];
 
-/// The table of the largest items, and of what df does not count as used.
-fn items(report: &Report<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle) -> String {
-    /// A terminal with fewer columns has no room for the shares.
+/// The table of the largest items, and of the items that df does not count as used.
+fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle) -> String {
+    /// The width of a terminal below which the column of shares is omitted.
     const NARROW: usize = 60;
     let bill = report.bill;
     let is_narrow = style.width.is_some_and(|width| width < NARROW);
@@ -314,16 +312,16 @@ fn items(report: &Report<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle
     table.to_text(style.width, style.color)
 }
 
-fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
+fn cells(shown: &Shown<'_>, report: &SpaceReport<'_>) -> [String; 6] {
     let item = &shown.item;
     let place = match (&item.path, item.part) {
         (Some(path), _) => printable(path).into_owned(),
         (None, Some(part)) => place(item.kind, part).to_owned(),
         (None, None) => match item.kind {
-            Kind::Shared => "counted more than once".to_owned(),
-            Kind::Journal => "journal".to_owned(),
-            Kind::Deleted if shown.files > 1 => plural(shown.files as u64, "file", "files"),
-            Kind::Deleted => unnamed(item),
+            ItemKind::Shared => "counted more than once".to_owned(),
+            ItemKind::Journal => "journal".to_owned(),
+            ItemKind::Deleted if shown.files > 1 => plural(shown.files as u64, "file", "files"),
+            ItemKind::Deleted => unnamed(item),
             _ => String::new(),
         },
     };
@@ -352,13 +350,13 @@ fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
     ]
 }
 
-/// The words for a part of the metadata or of the reserve.
-fn place(kind: Kind, part: Part) -> &'static str {
+/// The name of a part of the metadata or of the reserve.
+fn place(kind: ItemKind, part: Part) -> &'static str {
     match part {
         Part::Tables => "inode tables, bitmaps, descriptors",
         Part::Headers => "headers of allocation groups",
         Part::Inodes => "inodes",
-        Part::Trees if kind == Kind::Metadata => "trees of the file system",
+        Part::Trees if kind == ItemKind::Metadata => "trees of the file system",
         Part::Trees => "trees",
         Part::System => "tree of chunks",
         Part::CopyOnWrite => "blocks that are being copied",
@@ -371,8 +369,8 @@ fn place(kind: Kind, part: Part) -> &'static str {
     }
 }
 
-/// What no item has.
-fn rest(report: &Report<'_>, style: TableStyle) -> String {
+/// A line with the used space that no item accounts for.
+fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
     let unaccounted = report.bill.unaccounted();
     let share = percent(unaccounted.unsigned_abs(), report.bill.used);
     let text = match unaccounted {
@@ -393,8 +391,8 @@ fn rest(report: &Report<'_>, style: TableStyle) -> String {
     style.wrapped(&(text + why))
 }
 
-/// The files by owner and by age, a line each.
-fn divisions(report: &Report<'_>, style: TableStyle) -> String {
+/// The files by owner and by age, one line each.
+fn divisions(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 3;
     let bill = report.bill;
     let owners = bill.owners.iter().take_while(|sums| sums.bytes > 0);
@@ -418,14 +416,19 @@ fn divisions(report: &Report<'_>, style: TableStyle) -> String {
     line("by owner", &owners) + &line("by last change", &ages)
 }
 
-/// What can be freed, with the command.
-fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableStyle) -> String {
+/// The freeable space, with the commands that free it.
+fn freeable(
+    report: &SpaceReport<'_>,
+    shown: &[Shown<'_>],
+    zone: &Zone,
+    style: TableStyle,
+) -> String {
     const MOST: usize = 5;
     let bill = report.bill;
     let items = shown.iter().filter_map(|it| {
         let item = &it.item;
         let bytes = match item.kind {
-            Kind::Hidden | Kind::Deleted => item.bytes.max(0).cast_unsigned(),
+            ItemKind::Hidden | ItemKind::Deleted => item.bytes.max(0).cast_unsigned(),
             _ => frees(item)?,
         };
         Some((bytes, advice(it), since(item.since, zone)))
@@ -443,7 +446,7 @@ fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableS
     }
     let mut text = format!("\n{}", style.heading("What can be freed:"));
     for (bytes, advice, since) in all.iter().take(MOST) {
-        // Commands are not cut or broken: they are to be copied.
+        // Commands are neither truncated nor wrapped, so that they can be copied.
         text += &format!("{:>9}  {advice}{since}\n", size(*bytes));
     }
     if all.len() > MOST {
@@ -454,22 +457,22 @@ fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableS
     text
 }
 
-/// Less is not worth a line.
+/// Freeable items below this size are not listed.
 const LEAST: u64 = 1 << 20;
 
-/// The command for an item, and what it concerns.
+/// The command that frees an item, and a comment about the object.
 fn advice(shown: &Shown<'_>) -> String {
     let item = &shown.item;
     let path = item.path.as_deref().map(printable).unwrap_or_default();
     let comment = match item.kind {
-        Kind::Deleted if shown.files > 1 => {
+        ItemKind::Deleted if shown.files > 1 => {
             plural(shown.files as u64, "deleted file", "deleted files")
         }
-        Kind::Deleted if item.path.is_none() => format!("deleted file, {}", unnamed(item)),
-        Kind::Deleted => format!("deleted file {path}"),
-        Kind::Hidden => "look before you remove anything".to_owned(),
-        Kind::Snapshot => "a snapshot".to_owned(),
-        Kind::Reserved => "the reserve for root".to_owned(),
+        ItemKind::Deleted if item.path.is_none() => format!("deleted file, {}", unnamed(item)),
+        ItemKind::Deleted => format!("deleted file {path}"),
+        ItemKind::Hidden => "look before you remove anything".to_owned(),
+        ItemKind::Snapshot => "a snapshot".to_owned(),
+        ItemKind::Reserved => "the reserve for root".to_owned(),
         _ => path.to_string(),
     };
     match (&item.remedy, &item.holder) {
@@ -481,14 +484,14 @@ fn advice(shown: &Shown<'_>) -> String {
                 .map_or(String::new(), |pid| format!(" (PID {pid})"));
             format!("end or restart {program}{pid}: {comment}")
         }
-        (None, None) if item.kind == Kind::Deleted => {
+        (None, None) if item.kind == ItemKind::Deleted => {
             format!("find who holds it (a container, an NFS client, the kernel): {comment}")
         }
         (None, None) => comment,
     }
 }
 
-/// A deleted file whose path nobody reports.
+/// A deleted file without a known path: its inode number, if known.
 fn unnamed(item: &Item) -> String {
     item.ino.map_or(String::new(), |ino| format!("inode {ino}"))
 }

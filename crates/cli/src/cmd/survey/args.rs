@@ -108,7 +108,7 @@ pub(crate) struct SurveyWalk {
 }
 
 impl SurveyWalk {
-    /// The command line of such a walk, by this program.
+    /// The command line that runs this walk in a child process of the same program.
     pub(crate) fn command_line(asked: &CallByCallWalk<'_>) -> Vec<OsString> {
         let limit = format!("{}ms", asked.limit.as_millis().max(1));
         let words = ["/proc/self/exe", "survey-walk", "--limit", &limit].map(OsString::from);
@@ -118,7 +118,7 @@ impl SurveyWalk {
         words.into_iter().chain(excludes).chain(dir).collect()
     }
 
-    /// The walk that this command line asks for.
+    /// The walk that the flags request.
     pub(crate) fn asked(&self) -> CallByCallWalk<'_> {
         CallByCallWalk {
             dir: self.dir.as_bytes(),

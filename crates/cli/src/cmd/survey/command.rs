@@ -1,24 +1,24 @@
-//! The commands that a survey names, as they are typed into a shell.
+//! The commands that a survey recommends, quoted for a shell.
 
 use base::path::join;
 use show::shell::quoted;
 use survey::{Command, Section, Survey};
 
-/// The program whose start the survey recommends to look into.
+/// The program whose start the survey measures, and recommends to trace.
 const USUAL_PROGRAM: &str = "env true";
 
-/// Writes commands on the directory of a survey. They name it absolutely: the page may be read
+/// Writes commands with the absolute path of the surveyed directory, because the page can be read
 /// elsewhere than where it was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Commands {
     root: String,
-    /// Levels of the tree on which the engines were compared, if not on all.
+    /// The depth to which the engines were compared; `None` if they read the whole tree.
     levels: Option<u32>,
-    /// The program that runs a command as root.
+    /// The program that runs a command as root, such as sudo.
     sudo: Option<&'static str>,
 }
 
-/// A file in a directory; in the working directory if its name is empty.
+/// The path of a file in a directory; an empty `dir` is the working directory.
 fn in_dir(dir: &[u8], name: &str) -> Vec<u8> {
     match dir {
         b"" => name.into(),
@@ -42,7 +42,7 @@ impl Commands {
         }
     }
 
-    /// A command that runs as root here; su(1) is everywhere.
+    /// A command line that runs as root: with sudo or doas, else with su(1), which always exists.
     fn as_root(&self, command: &str) -> String {
         match self.sudo {
             Some(sudo) => format!("{sudo} {command}"),

@@ -1,5 +1,5 @@
-//! `fathom survey`: one page about a machine. The crate `survey` takes the steps, and draws findings and
-//! advice from what they gathered; `show` makes the text, the JSON and the page.
+//! `fathom survey`: one page about a machine. The crate `survey` takes the measurements, and derives
+//! findings and advice; `show` makes the text, the JSON and the page.
 
 pub(crate) mod args;
 mod command;

@@ -1,4 +1,4 @@
-//! Takes the steps of a survey, draws conclusions, and prints or writes the result.
+//! Runs the steps of a survey, draws conclusions, and prints or writes the result.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -68,13 +68,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     print((args, out), root, page, found, &machine, signals)
 }
 
-/// The walk that a survey accounts for.
+/// The walk whose system calls a survey counts, in a child process.
 pub(crate) fn walk_call_by_call(args: &SurveyWalk) -> Outcome {
     survey::walk_call_by_call(&args.asked())?;
     Ok(0)
 }
 
-/// Shows what the survey is doing, on a terminal.
+/// Shows the current step on the terminal.
 fn show_progress(out: &Out) -> impl FnMut(&Turn, Activity<'_>) {
     let mut line = None;
     move |turn, activity| {
@@ -85,14 +85,14 @@ fn show_progress(out: &Out) -> impl FnMut(&Turn, Activity<'_>) {
             }
             Activity::Announced => {}
             Activity::Begun => line = Some(begin()),
-            // What a child has drawn that was stopped stands there still.
+            // A stopped child process may leave its progress line on the terminal: clear it.
             Activity::Ended => drop(line.take().unwrap_or_else(begin)),
             activity => activity::show(&activity, line.get_or_insert_with(begin)),
         }
     }
 }
 
-/// Draws the plots, and makes page, text and JSON of what was found.
+/// Draws the plots; writes the page, the text or the JSON.
 fn print(
     (args, out): (&Args, &Out),
     root: &[u8],
@@ -101,7 +101,7 @@ fn print(
     machine: &Machine,
     signals: Guard,
 ) -> Outcome {
-    /// Files and directories of the account that the JSON has.
+    /// Number of files and of directories in the account of the JSON.
     const ACCOUNTED: usize = 10;
     let is_interrupted = gate::interrupt::asked().is_some();
     let commands = Commands::new(root, None);
@@ -138,7 +138,7 @@ fn print(
             Err(why) => warnings.push(Warning::general(WarningKind::Page(why))),
         }
     }
-    // No step has files left to remove: a signal may end the process.
+    // All temporary files are removed, so a deferred signal may now end the process.
     let_go(signals);
     if out.json {
         if let Some(name) = written {
@@ -159,25 +159,25 @@ fn print(
         };
         out.data(text.as_bytes())?;
         if !args.full && written == page {
-            return Ok(warnings.len()); // the summary has them
+            return Ok(warnings.len()); // the summary lists the warnings
         }
     }
     out.warn(&warnings);
     Ok(warnings.len())
 }
 
-/// Says that the page, for which no file was named, is not written.
+/// Notes that the default page file cannot be written.
 fn note_no_page(why: &Error, out: &Out) {
     out.note(format_args!("no page: {why}; -o FILE writes it elsewhere"));
 }
 
-/// Refuses a page that could not be written in the end.
+/// Checks in advance that the page can be written.
 fn check_page(name: &[u8]) -> Result<(), Error> {
     let cannot = |e: Errno| {
         let hint = "choose another file with -o, or give --no-page";
         Error::write("cannot write the page to", name, e, hint)
     };
-    // A device or a FIFO is written as it is.
+    // A device or a FIFO is written in place, not atomically.
     if Writer::place(name).map_err(cannot)?.is_none() {
         return Ok(());
     }
@@ -188,12 +188,12 @@ fn check_page(name: &[u8]) -> Result<(), Error> {
 }
 
 impl Args {
-    /// Whether the page goes to standard output, in place of the text.
+    /// Whether the page replaces the text on standard output.
     fn to_stdout(&self) -> bool {
         self.output.as_deref() == Some(OsStr::new("-"))
     }
 
-    /// The file that the page is written to.
+    /// The file for the page; `None` for standard output or no page.
     fn page(&self) -> Option<&[u8]> {
         const DEFAULT: &[u8] = b"fathom-survey.html";
         let is_file = !self.no_page && !self.to_stdout();

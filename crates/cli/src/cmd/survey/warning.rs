@@ -1,4 +1,4 @@
-//! The warnings of a survey in words.
+//! The warnings of a survey, in words.
 
 use ::base::{Warning, WarningReason};
 use survey::{FailedStep, Missing};
@@ -9,7 +9,7 @@ use crate::error::Error;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
-    /// A step failed; this command tries it alone.
+    /// A step failed; `command` measures it separately.
     #[error("{step}: {}; to retry: {command}", text(.missing))]
     Step {
         step: &'static str,
@@ -26,7 +26,7 @@ pub(crate) enum WarningKind {
 
 impl WarningReason for WarningKind {}
 
-/// The warning of a step that failed names the command to retry; other warnings stay as they are.
+/// Adds the command to retry to the warning of a failed step; returns other warnings unchanged.
 pub(super) fn with_retry(warning: Warning, commands: &Commands) -> Warning {
     match warning.reason() {
         Some(FailedStep { step, missing }) => Warning::general(WarningKind::Step {

@@ -1,4 +1,4 @@
-//! `fathom verify`: archives checked.
+//! `fathom verify`: checks archives.
 
 pub(crate) mod args;
 pub(crate) mod run;

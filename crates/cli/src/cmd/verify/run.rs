@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &verified.warnings, print_text)
 }
 
-/// What was checked, for monitoring.
+/// Records metrics for `--report` and `--metrics`.
 fn add_facts(members: u64, damaged: u64, out: &Out) {
     out.facts.add(
         "members",
@@ -80,7 +80,6 @@ fn add_facts(members: u64, damaged: u64, out: &Out) {
     );
 }
 
-/// Checks all dumps of a state directory.
 fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let history = History::read(state)?;

@@ -1,4 +1,4 @@
-//! What `fathom verify` prints.
+//! The output of `fathom verify`.
 
 use archive::increment::history::History;
 use archive::verify::{ChainsReport, CheckedDump, VerifyReport};
@@ -13,7 +13,7 @@ use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
     pub(crate) archive: &'a [u8],
-    /// The directory that it was compared with.
+    /// The directory that the archive was compared with.
     pub(crate) against: Option<&'a [u8]>,
     pub(crate) verified: &'a VerifyReport,
     pub(crate) seconds: f64,
@@ -35,7 +35,7 @@ json_object!(VerificationReport<'_>, |report| {
     "seconds": report.seconds,
 });
 
-/// The summary: a line about the archive, and one about the directory where there was one.
+/// The summary: a line about the archive, and one about the compared directory, if any.
 pub(crate) fn summary(report: &VerificationReport<'_>) -> String {
     let verified = report.verified;
     let some = |n: u64, what: &str| plural(n, what, &format!("{what}s"));
@@ -66,11 +66,11 @@ pub(crate) fn summary(report: &VerificationReport<'_>) -> String {
     text
 }
 
-/// All dumps of a state directory.
+/// The checks of all dumps of a state directory.
 pub(crate) struct Chains<'a> {
     pub(crate) history: &'a History,
     pub(crate) checked: &'a ChainsReport,
-    /// The directory that the newest one was compared with.
+    /// The directory that the newest dump was compared with.
     pub(crate) against: Option<&'a [u8]>,
     pub(crate) seconds: f64,
 }
@@ -107,7 +107,7 @@ json_object!(OneDump<'_>, |dump| {
 });
 
 impl Chains<'_> {
-    /// A row for each dump, and a line about the tree.
+    /// The table of dumps, and a line about the compared directory.
     pub(crate) fn text(&self, zone: &Zone, style: TableStyle) -> String {
         let columns = [
             ("N", Align::Right),

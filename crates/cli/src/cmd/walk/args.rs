@@ -52,7 +52,7 @@ ndjson    All metadata, one JSON object per line
 csv       All metadata, as comma-separated values
 ncdu      The tree as JSON that ncdu -f and gdu -f load";
 
-/// The engine that was asked for; `None` to choose one for each mount.
+/// The engine of `--engine`; `None` to choose one for each mount.
 pub(crate) type Engine = Option<EngineKind>;
 
 pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {

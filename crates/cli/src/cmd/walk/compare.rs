@@ -1,4 +1,4 @@
-//! `fathom walk --compare`: what each engine costs on one tree.
+//! `fathom walk --compare`: measures the cost of each engine on one tree.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl WarningReason for WarningKind {
     }
 }
 
-/// What went wrong: engines that were stopped, skipped something, or disagree on an unchanged tree.
+/// Warnings about engines that were stopped, skipped something, or disagree on an unchanged tree.
 fn warnings(compared: &walk::compare::Comparison) -> Vec<Warning> {
     let left_out = compared.left_out.iter();
     let stopped = left_out.filter(|(_, why)| matches!(why, WhyLeftOut::Not(..)));
@@ -64,7 +64,8 @@ fn warnings(compared: &walk::compare::Comparison) -> Vec<Warning> {
     all.map(Warning::general).collect()
 }
 
-/// What the engine of the first part found, and the median of its times, in seconds.
+/// The totals of the engine that is chosen for the first mount, and the median of its times in
+/// seconds.
 fn found(compared: &walk::compare::Comparison) -> Option<(&Totals, f64)> {
     let chosen = compared.explained.first()?.plan.engine;
     let runs = compared.find(chosen)?;

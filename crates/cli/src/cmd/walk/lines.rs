@@ -1,6 +1,6 @@
-//! Entries of a walk, one a line: paths, JSON objects, CSV rows. They are written into a buffer by
-//! hand, because a walk prints millions: the form of a directory's path is computed once for all
-//! its entries.
+//! Prints the entries of a walk, one per line: paths, JSON objects or CSV rows. Hand-written,
+//! because a walk prints millions of entries: the escaped path of a directory is computed once for
+//! all its entries.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use walk::{Fields, FileType, Meta};
 
 use crate::args::output::Format;
 
-/// What a list has of each entry.
+/// The fields of an entry that a format prints.
 pub(super) fn fields(format: Format) -> Fields {
     match format {
         Format::Paths | Format::Paths0 => Fields::NAME,
@@ -19,7 +19,7 @@ pub(super) fn fields(format: Format) -> Fields {
     }
 }
 
-/// What precedes a list.
+/// The header line of a format.
 pub(super) fn head(format: Format) -> &'static [u8] {
     match format {
         Format::Csv => {
@@ -39,7 +39,7 @@ const ATTRIBUTES: [(Attributes, &str); 6] = [
     (Attributes::VERITY, "verity"),
 ];
 
-/// The names of the attributes that are set.
+/// The names of the inode attributes that are set, such as `immutable`.
 fn attributes(meta: &Meta) -> impl Iterator<Item = &'static str> {
     let set = meta.attributes;
     let attributes = ATTRIBUTES.iter();
@@ -47,27 +47,27 @@ fn attributes(meta: &Meta) -> impl Iterator<Item = &'static str> {
     set.map(|(_, name)| *name)
 }
 
-/// The device that a device file stands for.
+/// The device number of a device file.
 fn rdev(meta: &Meta) -> Option<Dev> {
     matches!(meta.kind(), FileType::Block | FileType::Char).then_some(meta.rdev)
 }
 
-/// The id of the mount, where the kernel reports it.
+/// The id of the mount, if the kernel reports it.
 fn mount(meta: &Meta) -> Option<u64> {
     Some(meta.mount).filter(|id| *id != 0)
 }
 
-/// Writes entries into a buffer.
+/// Formats entries as lines in a buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     format: Format,
-    /// Whole lines. The caller takes them out.
+    /// Complete lines. The caller drains the buffer.
     pub(super) buffer: Vec<u8>,
-    /// The path of the directory, with a slash at its end.
+    /// The path of the current directory, with a slash at its end.
     dir: Vec<u8>,
-    /// `dir` escaped for JSON.
+    /// `dir`, escaped for JSON.
     dir_json: Vec<u8>,
-    /// Whether `dir` is UTF-8.
+    /// Whether `dir` is valid UTF-8.
     is_utf8: bool,
     /// Whether `dir` needs no quotes in CSV.
     is_plain: bool,
@@ -85,7 +85,7 @@ impl Lines {
         }
     }
 
-    /// Sets the directory of the next entries.
+    /// Sets the directory of the following entries.
     pub(super) fn enter(&mut self, path: &[u8]) {
         self.dir.clear();
         self.dir.extend_from_slice(path);
@@ -102,7 +102,7 @@ impl Lines {
         }
     }
 
-    /// Adds a directory itself, by its path.
+    /// Adds a start directory of the walk, by its path.
     pub(super) fn top(&mut self, path: &[u8], meta: &Meta) {
         self.dir.clear();
         self.dir_json.clear();
@@ -110,7 +110,7 @@ impl Lines {
         self.entry(path, meta);
     }
 
-    /// Adds an entry of the directory that was set last.
+    /// Adds an entry of the current directory.
     #[inline]
     pub(super) fn entry(&mut self, name: &[u8], meta: &Meta) {
         match self.format {
@@ -247,7 +247,7 @@ fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The fields `path` and `path_b64`.
+/// The CSV fields `path` and `path_b64` of a path that needs quotes or is not UTF-8.
 #[cold]
 fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
     let mut bytes = dir.iter().chain(name);
@@ -288,7 +288,7 @@ fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
     out.extend_from_slice(STANDARD.encode([dir, name].concat()).as_bytes());
 }
 
-/// Adds a name to a JSON string, lossily where it is not UTF-8. Returns whether it is UTF-8.
+/// Appends a name to a JSON string, lossily if it is not UTF-8. Returns whether it is UTF-8.
 #[inline]
 fn json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
     if is_plain(name) {
@@ -319,7 +319,7 @@ fn odd_json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
     is_utf8
 }
 
-/// Two digits of every number below 100.
+/// The two digits of every number below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
@@ -330,7 +330,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes a number to the end of `digits`. Returns where it begins.
+/// Writes a number right-aligned into `digits`. Returns the index of its first digit.
 #[inline]
 fn decimal(digits: &mut [u8; 20], mut n: u64) -> usize {
     let mut at = digits.len();
@@ -415,7 +415,7 @@ mod tests {
         lines.buffer
     }
 
-    /// The fields of one record of RFC 4180.
+    /// Parses the fields of a CSV record (RFC 4180).
     fn fields(record: &[u8]) -> Vec<Vec<u8>> {
         let mut fields = vec![Vec::new()];
         let (mut quoted, mut bytes) = (false, record.iter().copied().peekable());

@@ -1,4 +1,4 @@
-//! `fathom walk`: entries below directories.
+//! `fathom walk`: lists or summarizes the entries below directories.
 
 pub(crate) mod args;
 pub(crate) mod compare;

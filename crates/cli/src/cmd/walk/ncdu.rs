@@ -1,5 +1,5 @@
-//! `--format ncdu`: the export format of ncdu, which `ncdu -f` and gdu load. It is nested like the
-//! tree, while entries come in any order, so that everything is kept until the end, as text.
+//! `--format ncdu`: the export format of ncdu, which `ncdu -f` and gdu read. It is nested like the
+//! tree, while entries arrive in any order, so the whole tree is kept as text until the end.
 //!
 //! <https://dev.yorhel.nl/ncdu/jsonfmt>
 
@@ -15,21 +15,21 @@ use crate::out::Out;
 
 #[derive(Default)]
 struct NcduNode {
-    /// Its object; empty until its own entry has come.
+    /// The JSON object of the directory; empty until its entry arrives.
     object: Vec<u8>,
-    /// The objects of the entries that are no directories, each after a comma.
+    /// The JSON objects of the entries that are not directories, each after a comma.
     files: Vec<u8>,
     directories: Vec<DirKey>,
 }
 
-/// The sink that keeps the tree.
+/// A sink that collects the tree.
 #[derive(Default)]
 pub(super) struct Ncdu {
     nodes: Mutex<HashMap<DirKey, NcduNode>>,
 }
 
 impl Ncdu {
-    /// Writes the tree from its root. The time is that of the export.
+    /// Writes the tree from its root, with `now` as the time of the export.
     pub(super) fn write(self, now: Time, out: &Out) -> Result<(), Error> {
         const PIECE: usize = 128 << 10;
         let mut nodes = self.nodes.into_inner();
@@ -37,7 +37,7 @@ impl Ncdu {
         let head = "[1,2,{\"progname\":\"fathom\",\"progver\":\"";
         let timestamp = now.sec.max(0);
         let mut text = format!("{head}{version}\",\"timestamp\":{timestamp}}}").into_bytes();
-        // Each directory that is open, and those in it that are still to be written.
+        // A stack of open directories: for each, the subdirectories that are still to be written.
         let mut open: Vec<Vec<DirKey>> = vec![vec![DirKey::top(0)]];
         while let Some(pending) = open.last_mut() {
             let Some(key) = pending.pop() else {
@@ -45,7 +45,7 @@ impl Ncdu {
                 text.extend_from_slice(b"]");
                 continue;
             };
-            // A directory without an entry of its own vanished during the walk.
+            // A directory without an entry was removed during the walk.
             let Some(node) = nodes.remove(&key).filter(|node| !node.object.is_empty()) else {
                 continue;
             };
@@ -142,7 +142,7 @@ impl Drop for NcduCollector<'_> {
     }
 }
 
-/// Adds the object of an entry. A directory that is not selected has no size of its own.
+/// Appends the JSON object of an entry. A directory that the predicates do not select gets size 0.
 fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
     to.extend_from_slice(b"{\"name\":\"");
     put_name(to, name);
@@ -161,14 +161,14 @@ fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
     if !matches!(meta.kind(), FileType::Regular | FileType::Directory) {
         text += ",\"notreg\":true";
     }
-    // ncdu reads no number of a user or group from 2^31.
+    // ncdu does not accept user and group ids of 2^31 and more.
     for (field, id) in [("uid", meta.uid), ("gid", meta.gid)] {
         if i32::try_from(id).is_ok() {
             text += &format!(",\"{field}\":{id}");
         }
     }
     text += &format!(",\"mode\":{}", meta.mode);
-    // ncdu reads no negative times.
+    // ncdu does not accept negative times.
     if meta.mtime.sec >= 0 {
         text += &format!(",\"mtime\":{}", meta.mtime.sec);
     }
@@ -176,7 +176,7 @@ fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
     to.push(b'}');
 }
 
-/// A name in a JSON string. Bytes that are not UTF-8 stay as they are: so ncdu writes and reads them.
+/// Appends a name to a JSON string. Like ncdu, keeps bytes that are not UTF-8.
 fn put_name(to: &mut Vec<u8>, name: &[u8]) {
     for &byte in name {
         match byte {

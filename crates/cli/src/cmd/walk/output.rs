@@ -1,4 +1,4 @@
-//! Prints entries in the requested format, from wherever they come: the file system, or catalogs.
+//! Prints entries in the requested format; the source is a walk or catalogs.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use crate::out::{Messages, Out};
 use crate::ranks::show::note_ranks;
 use crate::ranks::tell_first;
 
-/// Where entries come from.
+/// A source of entries: a walk, or catalogs.
 pub(crate) trait Source {
     /// Passes the selected entries to a sink.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error>;
@@ -34,42 +34,42 @@ pub(crate) trait Source {
         self.emit(groups, wanted)
     }
 
-    /// The directories that paths begin with.
+    /// The start directories, with which all paths begin.
     fn roots(&self) -> &[Vec<u8>];
 
-    /// Prints a status message about the source.
+    /// Prints a status message about the source, its time and engines.
     fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out);
 }
 
-/// How entries were found.
+/// The result of emitting entries from a source.
 #[derive(Debug, Default)]
 pub(crate) struct Emitted {
-    /// The mounts, by their engines; none for catalogs.
+    /// The mounts with their engines; empty for catalogs.
     pub(crate) parts: Vec<Part>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) seconds: f64,
-    /// With `--resume`, the number of parts of an earlier attempt that the ranks have kept, and of all.
+    /// With `--resume`, the number of parts that were kept from earlier attempts, and of all parts.
     pub(crate) kept: Option<(usize, usize)>,
 }
 
-/// What to print.
+/// The requested output: format and options.
 pub(crate) struct View<'a> {
     pub(crate) format: Format,
     pub(crate) args: &'a OutputArgs,
     pub(crate) schema: &'static str,
-    /// The time for ages.
+    /// The timestamp from which ages are computed.
     pub(crate) time: TimeField,
     /// The depth down to which `--format du` prints directories.
     pub(crate) max_depth: Option<u32>,
-    /// Whether `--format du` prints what deleting would free.
+    /// Whether `--format du` prints the bytes that deleting a directory would free.
     pub(crate) is_exclusive: bool,
-    /// There are no predicates.
+    /// Whether there are no predicates.
     pub(crate) is_all: bool,
-    /// The processes that each have found some of the entries. A job of several has `--format summary` only.
+    /// The processes that share the walk. Several processes support `--format summary` only.
     pub(crate) team: &'a dyn Team,
 }
 
-/// Checks that the flags fit each other.
+/// Checks that format and flags can be combined.
 pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), Error> {
     let is_grouped = args.group_by.is_some();
     if is_grouped
@@ -105,7 +105,7 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
     Ok(())
 }
 
-/// What the output needs of each entry, beside what predicates test.
+/// The fields of an entry that the output needs, in addition to those for predicates.
 pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
     match args.group_by {
         None => lines::fields(format),
@@ -114,7 +114,7 @@ pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
 }
 
 impl View<'_> {
-    /// Prints what a source has.
+    /// Prints the entries of a source.
     pub(crate) fn print(&self, source: &dyn Source, out: &Out) -> Outcome {
         if self.args.group_by.is_some() {
             return self.groups(source, out);
@@ -127,7 +127,7 @@ impl View<'_> {
         }
     }
 
-    /// `--group-by`
+    /// Prints `--group-by`.
     fn groups(&self, source: &dyn Source, out: &Out) -> Outcome {
         let Some(field) = self.args.group_by else {
             return Ok(0);
@@ -159,7 +159,7 @@ impl View<'_> {
         })
     }
 
-    /// `--format summary`
+    /// Prints `--format summary`.
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
         if self.team.is_alone() && !(out.json || out.quiet && self.args.top.is_some()) {
             return self.answer(source, out);
@@ -203,7 +203,8 @@ impl View<'_> {
         })
     }
 
-    /// The text of `--format summary`: what takes the space, before how it was found.
+    /// Prints the text of `--format summary`: sizes, largest directories and files; then digest,
+    /// engines and time.
     fn answer(&self, source: &dyn Source, out: &Out) -> Outcome {
         let totals = Summary::default();
         if out.quiet {
@@ -243,7 +244,7 @@ impl View<'_> {
         Ok(emitted.warnings.len())
     }
 
-    /// `--format du`
+    /// Prints `--format du`.
     fn usage(&self, source: &dyn Source, out: &Out) -> Outcome {
         let totals = Summary::default();
         let usage = match self.is_exclusive {
@@ -261,7 +262,7 @@ impl View<'_> {
         }
         emitted.warnings.extend(missing(&usage));
         let order = self.usage_order();
-        // With predicates, most directories may have nothing that is selected.
+        // With predicates, most directories can be without selected entries, and are omitted.
         let is_all = self.is_all;
         let directories = || -> DirectoryIterator<'_> {
             let directories = usage.directories(self.max_depth, order, self.args.top);
@@ -288,8 +289,8 @@ impl View<'_> {
         Ok(emitted.warnings.len())
     }
 
-    /// The order of `--format du`. The largest directories are those that free or allocate most, unless
-    /// `--sort` names another size.
+    /// The order of `--format du`. With `--top`, the largest directories are those that free or
+    /// allocate most, unless `--sort` names a different size.
     fn usage_order(&self) -> UsageOrder {
         match self.args.sort {
             None if self.args.top.is_none() => UsageOrder::ChildrenFirst,
@@ -302,10 +303,10 @@ impl View<'_> {
     }
 }
 
-/// `--format paths`, `paths0`, `ndjson`, `csv`
+/// Prints `--format paths`, `paths0`, `ndjson` or `csv`.
 fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
     let output = LineOutput::new(format, out);
-    // On one terminal, progress line and names would overwrite each other.
+    // On the same terminal, the progress line and the names would overwrite each other.
     let mut wanted = out.messages();
     wanted.progress &= !out.on_terminal();
     let emitted = source.emit(&output, wanted)?;
@@ -314,7 +315,7 @@ fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
     Ok(emitted.warnings.len())
 }
 
-/// `--format ncdu`
+/// Prints `--format ncdu`.
 fn export(source: &dyn Source, out: &Out) -> Outcome {
     if source.roots().len() != 1 {
         return Err(Error::new("--format ncdu cannot be used with several DIRs")
@@ -327,7 +328,7 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
     Ok(emitted.warnings.len())
 }
 
-/// What is missing in the bytes that deleting would free.
+/// Warnings about files that are missing from the bytes that deleting would free.
 fn missing(usage: &Usage) -> impl Iterator<Item = Warning> {
     let unread = usage.unread.as_ref().map(|unread| {
         let kind = WarningKind::UnreadExtents {

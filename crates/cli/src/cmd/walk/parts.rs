@@ -1,8 +1,8 @@
-//! The catalog of a walk, or the parts of it that the ranks of an MPI job and the processes of `--shard` write.
+//! The catalog of a walk, or its parts that the ranks of an MPI job or the processes of `--shard` write.
 //!
-//! With `--resume`, the ranks walk one shard of the tree after the other, and name their parts of each. Which
-//! rank finds an entry differs from walk to walk, but not in which shard it is: a shard of which all parts are
-//! there is kept, and any other is walked again by all ranks.
+//! With `--resume`, the ranks walk one piece (shard) of the tree after the other, and write a part of each.
+//! Which rank finds an entry differs between walks, but its piece does not: a piece of which all parts exist is
+//! kept, and any other is walked again by all ranks.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -22,13 +22,13 @@ use crate::ranks::{
     of_first, part_of_run,
 };
 
-/// The parts of the catalog.
+/// The catalog of a walk, or the directory with its parts.
 pub(super) struct Parts {
-    /// The directory that they are in; the catalog, if that is not divided.
+    /// The directory of the parts; or the catalog file, if it is not divided.
     dir: Vec<u8>,
-    /// DIR.
+    /// The start directory of the walk.
     top: Vec<u8>,
-    /// What to skip, with the part of this rank in the first piece.
+    /// The exclusions, with this rank's part of the first piece.
     options: Options,
     ranks: u32,
     /// For each piece, whether an earlier attempt has finished it.
@@ -36,7 +36,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Creates the directory of the parts, and finds out which there are already. `None` without `--catalog`.
+    /// Creates the directory of the parts, and finds the parts that exist already. `None` without
+    /// `--catalog`.
     pub(super) fn prepare(request: &Request<'_>, team: &dyn Team) -> Result<Option<Parts>, Error> {
         let Some(dir) = request.args.catalog.as_ref() else {
             return Ok(None);
@@ -87,8 +88,8 @@ impl Parts {
         create_on_all(&self.dir, WRITING_CATALOG, team)
     }
 
-    /// Creates the directory of the shards. With `--resume`, the part of the shard is kept if an earlier attempt has
-    /// finished it and has skipped nothing.
+    /// Creates the directory of the shards. With `--resume`, keeps this shard's part if an earlier attempt finished
+    /// it without skipping anything.
     fn prepare_shard(&mut self, shard: &ShardOfRun, request: &Request<'_>) -> Result<(), Error> {
         if request.args.resume {
             let file = self.file(&self.options);
@@ -110,7 +111,8 @@ impl Parts {
                 Error::write(WRITING_CATALOG, &self.dir, errno, next)
             })?;
         }
-        // Other shards of this run may be there, but none of a run with another number of shards.
+        // The directory may contain other shards of this run, but none of a run with a different
+        // number of shards.
         let suffix = format!("-of-{}.parquet", shard.of);
         let mut names = catalogs_in(&self.dir)?.unwrap_or_default().into_iter();
         match names.find(|name| !name.ends_with(suffix.as_bytes())) {
@@ -119,9 +121,9 @@ impl Parts {
         }
     }
 
-    /// Finds the pieces that an earlier attempt has finished, and the name of its run. Parts of other pieces
-    /// are removed: of an attempt that was killed while it named them, only some ranks have one, and the next
-    /// attempt deals the entries out in another way.
+    /// Finds the pieces that earlier attempts finished, and the name of the run. Removes parts of unfinished
+    /// pieces: an attempt that was killed between renames left parts of some ranks only, and the next attempt
+    /// distributes the entries differently.
     fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
         let dirs = std::slice::from_ref(&self.top);
         let of_walk = (dirs, &self.options, Writer::Walk);
@@ -138,7 +140,7 @@ impl Parts {
         Ok((run, (0..finished.len()).map(is_kept).collect()))
     }
 
-    /// What to skip in a piece, with the part of this rank.
+    /// The selection of entries for a piece: the exclusions, and the shard of this rank.
     pub(super) fn selection(&self, piece: u32) -> Options {
         let mut options = self.options.clone();
         if let Some(part) = &mut options.shard {
@@ -147,7 +149,7 @@ impl Parts {
         options
     }
 
-    /// The file of a part of this process.
+    /// The file of this process's part.
     pub(super) fn file(&self, selection: &Options) -> Vec<u8> {
         match &selection.shard {
             Some(part) => joined(&self.dir, part.file_name().as_bytes()),
@@ -166,7 +168,7 @@ impl Parts {
         })
     }
 
-    /// The number of parts that are kept, and of all.
+    /// Number of kept parts, and of all parts.
     pub(super) fn kept(&self) -> (usize, usize) {
         let ranks = self.ranks as usize;
         let kept = self.is_kept.iter().filter(|is_kept| **is_kept).count();

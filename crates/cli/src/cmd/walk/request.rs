@@ -1,4 +1,4 @@
-//! What `fathom walk` is asked to do, by one process or by the ranks of an MPI job.
+//! The options of `fathom walk`, for one process or for the ranks of an MPI job.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 
-/// What to walk, and what of it to print.
+/// The options of a walk and its output.
 pub(super) struct Request<'a> {
     pub(super) args: &'a Args,
     pub(super) options: WalkOptions,
-    /// What to skip, as a catalog records it.
+    /// The exclusions, as recorded in a catalog.
     pub(super) selection: Options,
     pub(super) predicates: Predicates,
 }
@@ -38,20 +38,21 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// Asks the mounts that might not answer. To be called before there are threads.
+    /// Finds mounts that do not answer. Must precede the first thread, because it forks.
     pub(super) fn ask(&mut self) -> Result<(), Error> {
         let deadline = self.args.deadline.get();
         let options = &mut self.options;
         let one_file_system = options.one_file_system;
         let around = Around::ask(&options.dirs, one_file_system, &options.filter, deadline)?;
-        // Each run of a comparison reads the mount table itself: that is a part of what it costs.
+        // In a comparison, each run reads the mount table itself, because that is a part of its
+        // cost.
         let is_needed = !self.args.compare || !around.all_answer();
         options.around = is_needed.then(|| Arc::new(around));
         Ok(())
     }
 }
 
-/// Checks that the flags fit each other.
+/// Checks that the flags can be combined.
 fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
     check(args.format, &args.output, out)?;
     if args.exclusive && args.format != Format::Du {
@@ -70,8 +71,8 @@ fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-/// What to skip. `--format du` counts entries of any depth; `--max-depth` limits only what it prints,
-/// as with du(1).
+/// The exclusions. Like du(1), `--format du` counts entries at any depth, and `--max-depth` limits
+/// only the printed directories.
 fn selection(args: &Args) -> Result<Options, Error> {
     Ok(Options {
         max_depth: args.max_depth.filter(|_| args.format != Format::Du),
@@ -94,7 +95,8 @@ fn run_name(args: &Args) -> Option<String> {
 fn walk_options(args: &Args, selection: &Options) -> WalkOptions {
     WalkOptions {
         dirs: bytes(&args.dirs),
-        // Any other engine would read a whole file system for each piece.
+        // With `--resume`, use `threads`: any other engine reads the whole file system for each
+        // piece.
         engine: match args.resume && args.shard.is_none() {
             true => Some(EngineKind::Threads),
             false => args.engine,
@@ -107,7 +109,7 @@ fn walk_options(args: &Args, selection: &Options) -> WalkOptions {
     }
 }
 
-/// What is needed of each entry.
+/// The fields of an entry that output and predicates need.
 pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
     match args.catalog {
         Some(_) => Ok(Fields::all()),
@@ -115,7 +117,7 @@ pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
     }
 }
 
-/// Prints the engines that would be used, and why.
+/// Prints the chosen engines, and the reasons.
 pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {
     let explained = walk::explain(&options.dirs, options.sink_syncs_first, needed)?;
     let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
@@ -128,7 +130,7 @@ pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outco
     out.report(SCHEMA, result, &[], print_text)
 }
 
-/// Prints which engines walked, how fast, and why these.
+/// Prints a note with the engines, their rate, and the reasons for their choice.
 pub(super) fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
     let seconds = walked.seconds;
     let rate = totals.entries as f64 / seconds;

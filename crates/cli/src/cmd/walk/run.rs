@@ -1,7 +1,7 @@
 //! `fathom walk`: lists directories, or counts what is in them.
 //!
-//! Several processes, the ranks of an MPI job, walk together, and rank 0 reports for all of them. All ranks take
-//! these steps in the same order. Where one fails, all end with its error.
+//! The ranks of an MPI job walk together, and rank 0 reports for all of them. All ranks take these steps in the
+//! same order. If a step fails on one rank, all ranks end with its error.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     reported_by_first(&*team, walk(args, request, &*team, out))
 }
 
-/// What is done before there are threads.
+/// The steps before the first thread.
 fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
     match args.shard.is_none() && ranks::is_job() {
         true => check_for_ranks(args)?,
@@ -85,15 +85,15 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
     view.print(&FileSystem { request, team }, out)
 }
 
-/// The directories, which all ranks walk together.
+/// Directories as a source of entries; all ranks walk them together.
 struct FileSystem<'a> {
     request: Request<'a>,
     team: &'a dyn Team,
 }
 
 impl Source for FileSystem<'_> {
-    /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
-    /// sink those that the predicates select.
+    /// Walks into a sink, and into the catalog if requested. The catalog gets all entries, the sink
+    /// only those that the predicates select.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
         let start = Instant::now();
         let parts = Parts::prepare(&self.request, self.team)?;
@@ -126,14 +126,14 @@ impl Source for FileSystem<'_> {
     }
 }
 
-/// The walk, in one piece or in several.
+/// A walk in one piece, or in several for `--resume`.
 struct Pieces<'a> {
     request: &'a Request<'a>,
     parts: Option<&'a Parts>,
-    /// What to print.
+    /// The receiver of the selected entries.
     sink: &'a dyn Sink,
     diagnostics: &'a Diagnostics,
-    /// The progress line is shown, with paths.
+    /// Whether a progress line is shown, for which paths are needed.
     is_watched: bool,
     team: &'a dyn Team,
 }
@@ -171,7 +171,7 @@ impl Pieces<'_> {
         Ok(emitted)
     }
 
-    /// Walks one piece, and gives the parts of all ranks their names.
+    /// Walks one piece, and publishes the parts of all ranks.
     fn walk_piece(
         &self,
         options: &WalkOptions,
@@ -195,7 +195,7 @@ impl Pieces<'_> {
         let with_paths = Watched(all);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
-        // The error of a catalog is that of its end.
+        // If the catalog failed, sealing it below reports the error.
         let walked = match catalog.as_ref().is_some_and(Sink::is_closed) {
             true => Ok(walked.unwrap_or_default()),
             false => walked,
@@ -203,11 +203,11 @@ impl Pieces<'_> {
         let report = agree(team, walked)?;
         selected.finish(is_empty_directory(&options.dirs, diagnostics));
         let warnings = diagnostics.take_warnings();
-        // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
+        // If the output was closed, the walk stopped early, and the catalog is incomplete: drop it.
         let catalog = catalog.filter(|_| !sink.is_closed());
         let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
         let sealed = agree(team, sealed.transpose())?;
-        // Only now, when all parts are written, they get their names.
+        // Rename the parts only after the parts of all ranks are written.
         let published = sealed.map(Sealed::publish).transpose();
         agree(team, published)?;
         for part in report.parts {
@@ -220,7 +220,7 @@ impl Pieces<'_> {
     }
 }
 
-/// Checks that several ranks can do it.
+/// Refuses options that the ranks of an MPI job do not support.
 fn check_for_ranks(args: &Args) -> Result<(), Error> {
     args.excludes.globs.check_for_ranks()?;
     let output = &args.output;

@@ -1,4 +1,4 @@
-//! What `fathom walk` prints.
+//! The output of `fathom walk`.
 
 use ::show::json_object;
 use ::show::name::printable;
@@ -50,8 +50,8 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     "exclusive": usage.exclusive,
 });
 
-/// The directories of `--format du`, which are made one after the other, as often as they are needed: the paths of many
-/// levels take much memory.
+/// The directories of `--format du`, generated one by one, each time that they are printed: the paths of a deep tree
+/// take much memory.
 pub(crate) struct Directories<'a>(pub(crate) &'a dyn Fn() -> DirectoryIterator<'a>);
 
 pub(crate) type DirectoryIterator<'a> = Box<dyn Iterator<Item = DirectoryUsage> + 'a>;
@@ -69,7 +69,7 @@ json_object!(Json<'_, EngineChoice<'_>>, |choice| {
     "why": why(choice),
 });
 
-/// Why an engine was chosen, or cannot work.
+/// The reason why an engine was chosen, or why it is impossible.
 pub(crate) fn why(choice: &EngineChoice<'_>) -> String {
     match (choice.refusal, choice.reason) {
         (Some(refusal), _) => refusal.to_string(),
@@ -78,7 +78,7 @@ pub(crate) fn why(choice: &EngineChoice<'_>) -> String {
     }
 }
 
-/// The engines of each directory, as in the JSON.
+/// The possible engines of each directory, for the JSON.
 pub(crate) struct Choices<'a>(pub(crate) &'a [Explained]);
 
 impl Serialize for Choices<'_> {
@@ -91,18 +91,18 @@ impl Serialize for Choices<'_> {
 /// The result of `fathom walk`; what was not requested is `None`.
 #[derive(Default)]
 pub(crate) struct Walk<'a> {
-    /// What was found, if anything was walked, and the seconds that it took.
+    /// The totals, and the seconds of the walk; `None` if nothing was walked.
     pub(crate) totals: Option<(&'a Totals, f64)>,
-    /// The mounts; the first is that of the first DIR.
+    /// The mounts; the first one is that of the first DIR.
     pub(crate) parts: &'a [Part],
     pub(crate) top: Option<&'a LargestFiles>,
     pub(crate) usage: Option<Directories<'a>>,
     pub(crate) groups: Option<NamedGroups<'a, GroupSums>>,
     pub(crate) explain: Option<&'a [Explained]>,
     pub(crate) compare: Option<&'a ComparisonText<'a>>,
-    /// Of an MPI job.
+    /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
-    /// The number of parts of an earlier attempt that were kept.
+    /// Number of parts that `--resume` kept from earlier attempts.
     pub(crate) kept: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Walk<'_> {
         self.totals.map(|(totals, _)| field(totals))
     }
 
-    /// The figures of each engine that was compared, else of the walk; `None` if nothing was walked.
+    /// The figures of each compared engine, or else of the walk; `None` if nothing was walked.
     pub(crate) fn figures(&self) -> Option<Vec<Figure>> {
         if let Some(compare) = self.compare {
             return Some(compare.engines.iter().flat_map(figures_of_engine).collect());
@@ -180,17 +180,17 @@ pub(crate) fn write_usage(
     write_rows(&columns, || (directories.0)().map(cells), style, put);
 }
 
-/// The largest files that the summary names.
+/// Number of largest files in the summary.
 pub(crate) const LARGEST_FILES: usize = 5;
-/// The groups of the summary, and how many of each it names.
+/// The groupings in the summary, and the number of groups of each.
 pub(crate) const GROUPS: [(GroupBy, usize); 2] = [(GroupBy::Dir(1), 10), (GroupBy::Ext, 5)];
 
-/// What was found, and how.
+/// The totals and the engines, as text.
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
     sizes_text(totals) + &means_text(totals, seconds, parts)
 }
 
-/// What was found.
+/// The numbers of entries and their sizes, as text.
 pub(crate) fn sizes_text(totals: &Totals) -> String {
     let sized = |bytes: u64| match bytes {
         0..1024 => plural(bytes, "byte", "bytes"),
@@ -207,7 +207,7 @@ pub(crate) fn sizes_text(totals: &Totals) -> String {
     ])
 }
 
-/// How it was found.
+/// Depth, digest, engines and time of the walk, as text.
 pub(crate) fn means_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
     engines.sort_unstable();
@@ -231,7 +231,7 @@ fn lines(rows: &[(&str, String)]) -> String {
         .collect()
 }
 
-/// The engine of each mount, and with `with_reasons` why it was chosen.
+/// The engine of each mount; with `with_reasons`, also the reason.
 pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) -> String {
     use Align::Left;
     let columns = ["MOUNT", "FSTYPE", "ENGINE", "REASON"].map(|head| (head, Left));
@@ -267,7 +267,7 @@ pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnM
     write_rows(&columns, rows, style, put);
 }
 
-/// The engines that can work in each directory, and why others cannot.
+/// The engines of each directory, possible or not, with the reasons.
 pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
@@ -302,7 +302,7 @@ json_object!(Json<'_, EngineRuns>, |it| {
     "gates": gates(&it.tally),
 });
 
-/// Times and calls of an engine, by which `fathom compare` makes its tables.
+/// Times and calls of an engine, from which `fathom compare` makes its tables.
 fn figures_of_engine(it: &EngineRuns) -> Vec<Figure> {
     let name = it.engine.name();
     let mut figures = times_of_runs(name, &it.runs);
@@ -335,7 +335,7 @@ impl LeftOut {
     }
 }
 
-/// Whether the engines report the same tree, and if not, why.
+/// A sentence: whether the engines report the same tree, and if not, why.
 pub(crate) fn agreement_text(agreement: Agreement) -> &'static str {
     match agreement {
         Agreement::Same => "All engines report the same tree",
@@ -351,7 +351,7 @@ pub(crate) fn agreement_text(agreement: Agreement) -> &'static str {
     }
 }
 
-/// The comparison of the engines in words.
+/// The comparison of the engines, for text and JSON.
 pub(crate) struct ComparisonText<'a> {
     pub(crate) engines: &'a [EngineRuns],
     pub(crate) agreement: Agreement,
@@ -410,7 +410,8 @@ impl<'a> ComparisonText<'a> {
         table
     }
 
-    /// The calls of each, what was left out, and whether they agree.
+    /// Notes: the calls of each engine, the engines that were omitted, and whether the results
+    /// agree.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for engine in self.engines {
@@ -472,7 +473,7 @@ mod tests {
         }
     }
 
-    /// A tally of so many calls of statx.
+    /// A tally of `calls` calls of statx.
     fn tally(calls: u64) -> Tally {
         let words = (0..Tally::WORDS).map(|_| AtomicU64::new(0));
         let mut words: Vec<AtomicU64> = words.collect();

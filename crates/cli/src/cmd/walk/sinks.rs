@@ -1,4 +1,4 @@
-//! The sink that prints entries as lines on stdout.
+//! A sink that prints entries as lines on stdout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use crate::args::output::Format;
 use crate::error::Error;
 use crate::out::Out;
 
-/// A sink that asks for paths, because the progress line shows them.
+/// A sink that requests paths, which the progress line shows.
 pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
 
 impl Sink for Watched<'_> {
@@ -35,25 +35,25 @@ impl Sink for Watched<'_> {
     }
 }
 
-/// Prints entries as lines on stdout. Each thread fills a buffer of its own, so that threads wait for
-/// each other only to write.
+/// Prints entries as lines on stdout. Each thread fills its own buffer, so that threads wait for each
+/// other only while writing.
 pub(super) struct LineOutput<'a> {
     format: Format,
     out: &'a Out,
-    /// A buffer of this length is written.
+    /// The length at which a buffer is written.
     enough: usize,
     state: Mutex<OutputState>,
     is_closed: AtomicBool,
 }
 
 struct OutputState {
-    /// Whole lines: first the head, later the rest of threads that have ended.
+    /// Complete lines: first the header, later the rest of the buffers of ended threads.
     kept: Vec<u8>,
     failed: Option<Error>,
 }
 
 impl<'a> LineOutput<'a> {
-    /// Bytes that are written at a time.
+    /// The size of a write in bytes.
     const PIECE: usize = 128 << 10;
 
     pub(super) fn new(format: Format, out: &'a Out) -> LineOutput<'a> {
@@ -61,7 +61,7 @@ impl<'a> LineOutput<'a> {
         LineOutput {
             format,
             out,
-            // A terminal shows each entry at once.
+            // On a terminal, print each entry at once.
             enough: if out.on_terminal() {
                 1
             } else {
@@ -101,7 +101,7 @@ impl<'a> LineOutput<'a> {
         self.write_kept(&mut state, self.enough);
     }
 
-    /// Writes the rest. The error may be that of an earlier write.
+    /// Writes the rest of the buffers. The returned error can be that of an earlier write.
     pub(super) fn end(self) -> Result<(), Error> {
         let OutputState { kept, failed } = self.state.into_inner();
         match failed {

@@ -1,4 +1,4 @@
-//! The calls of a command for other programs: CSV, and stacks for flame graphs.
+//! Machine formats of a command's system calls: CSV, and folded stacks for flame graphs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::out::seconds;
 
 use super::costliest_calls;
 
-/// The table of system calls as RFC 4180 has it, costliest first.
+/// The table of system calls as CSV (RFC 4180), costliest first.
 pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> String {
     let mut text = "system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos\n".to_owned();
     for (name, gate) in costliest_calls(account).into_iter().take(most) {
@@ -57,8 +57,8 @@ pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
     text
 }
 
-/// A name without what separates frames and lines. The tools take the last number of a line as the
-/// count, so that blanks may stay.
+/// A name without the characters that separate frames and lines. Blanks may stay, because
+/// flamegraph.pl takes the last number of a line as the count.
 fn frame(name: &[u8]) -> Cow<'_, str> {
     match printable(name) {
         shown if shown.contains(';') => Cow::Owned(shown.replace(';', "\\x3b")),
@@ -114,7 +114,8 @@ mod tests {
             calls in any::<u64>(),
         ) {
             let text = line(&program, Place::Directory(&path), calls);
-            // What flamegraph.pl asks of a line: /^(.*)\s+?(\d+(?:\.\d*)?)$/
+            // The regular expression with which flamegraph.pl parses a line:
+            // /^(.*)\s+?(\d+(?:\.\d*)?)$/
             let format = regex::Regex::new(r"^[^\n]*;openat (\d+)\n$").unwrap();
             let found = format.captures(&text).unwrap();
             prop_assert_eq!(&found[1], calls.to_string());

@@ -1,4 +1,4 @@
-//! How the changes are done that would save calls.
+//! Explanations of redundant call patterns, and of changes that avoid redundant calls.
 
 use account::patterns::{Pattern, Spare};
 use account::whatif::ChangeKind;
@@ -6,7 +6,6 @@ use meter::call::Metered;
 use show::name::printable;
 use show::units::duration;
 
-/// What a pattern is.
 pub(crate) fn explain_pattern(pattern: Pattern) -> String {
     let text = match pattern {
         Pattern::StatOpenFstat => "stat, open and fstat of the same file",
@@ -26,8 +25,8 @@ pub(crate) fn explain_pattern(pattern: Pattern) -> String {
     format!("{}: {text}", pattern.name())
 }
 
-/// What to do for a change, in so few words that it fits a row: if possible, with the command of the
-/// program for which it is.
+/// Advice that fits in one table row: if possible, the command line by which the program avoids
+/// redundant calls.
 pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
     let name = program.rsplit(|&byte| byte == b'/').next();
     let name = name.unwrap_or_default();
@@ -65,13 +64,12 @@ pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
     }
 }
 
-/// Why the meter was chosen.
 pub(crate) fn explain_meter(metered: &Metered) -> String {
     let why = metered.choice.to_string();
     format!("Meter {}: {}.", metered.meter, printable(why.as_bytes()))
 }
 
-/// How a change is done, or why it cannot be.
+/// How to make a change, or why it is impossible.
 pub(crate) fn how(kind: ChangeKind) -> String {
     let how = match kind {
         ChangeKind::Spare(Spare::CombineStat) => {
@@ -137,7 +135,7 @@ mod tests {
         ] {
             let shown = advice(kind, program.as_bytes());
             assert!(shown.contains(words), "{program}: {shown}");
-            // With the other columns it fits 80.
+            // With the other columns, the row fits a terminal of 80 columns.
             assert!(shown.len() <= 52, "{shown}");
         }
     }

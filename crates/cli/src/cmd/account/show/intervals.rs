@@ -1,4 +1,4 @@
-//! Lines of intervals, as vmstat prints them.
+//! Status lines of `--interval`, in the style of vmstat.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use show::units::{count, duration};
 
 use crate::out::seconds;
 
-/// Prints lines to standard error, with a heading now and then.
+/// Prints a line per interval to stderr, and repeats the column headings, as vmstat does.
 #[derive(Default)]
 pub(in crate::cmd::account) struct IntervalLines {
     lines: u32,
@@ -25,7 +25,7 @@ impl IntervalLines {
             ""
         };
         self.lines = self.lines.wrapping_add(1);
-        // Nobody may read them any more.
+        // Ignore errors: metering continues without a reader of stderr.
         let _ = std::io::stderr().write_all(format!("{heading}{}\n", line(row)).as_bytes());
     }
 }

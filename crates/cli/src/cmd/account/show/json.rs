@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use account::figures::Figure;
 use account::ledger::Sum;
 use account::patterns::{FoundPattern, Pattern};
-use account::report::{AccountReport, Coverage, GateTotal, Groups, Place, ProgramTotal};
+use account::report::{AccountReport, Coverage, FileRow, GateTotal, Groups, ProgramTotal};
 use account::waits::Wait;
 use account::whatif::WhatIfChange;
 use meter::call::Ended;
@@ -47,8 +47,8 @@ json_object!(Json<'_, AccountReport<'_>>, |account| {
     "sys": account.metered.sys.as_secs_f64(),
 });
 
-/// What `fathom compare` compares: the run as a whole, and calls and seconds of each system call,
-/// program, directory and kind of wait.
+/// The figures that `fathom compare` compares: the whole run, and calls and seconds of each system
+/// call, program, directory and kind of wait.
 pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
     let metered = account.metered;
     let mut figures = vec![
@@ -74,7 +74,7 @@ pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
     figures
 }
 
-/// A row, and the time in all gates, in nanoseconds.
+/// A table row, and the nanoseconds of all system calls, of which it is a share.
 struct Share<'a, T> {
     row: &'a T,
     all: u64,
@@ -129,7 +129,7 @@ fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<Share<'_, ProgramTotal>
     rows.iter().map(|row| Share { row, all }).collect()
 }
 
-json_object!(Json<'_, Place<'_>>, |place| {
+json_object!(Json<'_, FileRow<'_>>, |place| {
     name "path": Some(place.path),
     some "files": place.files,
     "calls": place.sum.calls,
@@ -185,7 +185,7 @@ json_object!(ModelJson<'_>, |account| {
     "elapsed_seconds": account.0.what_if.elapsed,
 });
 
-/// The processes that were attached to.
+/// Number of attached processes; `None` if fathom ran a command.
 fn attached(ended: Ended) -> Option<usize> {
     match ended {
         Ended::Detached(processes) => Some(processes),
@@ -193,7 +193,6 @@ fn attached(ended: Ended) -> Option<usize> {
     }
 }
 
-/// The signal that ended the command, if one did.
 pub(super) fn signal(ended: Ended) -> Option<i32> {
     match ended {
         Ended::Killed(signal) => Some(signal),

@@ -1,5 +1,5 @@
-//! The tables in the form of the Multics memo of 1974: `fathom account --model`, and [`Grid`] for `fathom
-//! dump --account`.
+//! Tables in the form of the Multics memo of 1974, for `fathom account --model`; [`Grid`] also for
+//! `fathom dump --account`.
 
 use std::iter::once;
 
@@ -11,7 +11,7 @@ use show::table::{Align, Table, TableStyle, Tone};
 use crate::json::Json;
 
 pub(crate) struct Model<'a> {
-    /// What any call costs, in milliseconds.
+    /// The fixed cost of any call, in milliseconds.
     pub(crate) fixed_ms: f64,
     pub(crate) columns: &'a [Column],
 }
@@ -37,7 +37,7 @@ json_object!(Json<'_, Cost>, |cost| {
     "total": cost.total(),
 });
 
-/// The memo's last table.
+/// The last table of the 1974 memo, computed by the model.
 pub(crate) fn model_text(model: &Model<'_>, style: TableStyle) -> String {
     let mut grid = Grid::new(model.columns, |column| column.name);
     let directories = (|column| column.costs.dir) as fn(&Column) -> Cost;
@@ -66,7 +66,7 @@ pub(crate) fn model_text(model: &Model<'_>, style: TableStyle) -> String {
     )
 }
 
-/// A table whose columns are options.
+/// A table that compares ways to do the same work, one per column.
 pub(crate) struct Grid<'a, T> {
     options: &'a [T],
     table: Table,
@@ -97,7 +97,7 @@ impl<'a, T> Grid<'a, T> {
 }
 
 impl Grid<'_, Column> {
-    /// Adds a row of what the memo prints; none where it prints nothing.
+    /// Adds a row of values as printed in the 1974 memo; no row where the memo has no values.
     fn printed_row(&mut self, printed: fn(&Column) -> Option<f64>) {
         if self.options.iter().any(|column| printed(column).is_some()) {
             self.row("    printed in the memo", |column| {

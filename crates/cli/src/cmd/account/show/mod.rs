@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use account::ledger::Sum;
-use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
+use account::report::{AccountReport, FileRow, GateTotal, Groups, ProgramTotal};
 use meter::call::{Ended, Metered};
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -29,16 +29,16 @@ mod words;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
-/// How many rows tables have at most.
+/// Maximum number of rows per table.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// Programs, files and directories.
+    /// Rows of the tables of programs, files and directories.
     pub(super) rows: usize,
-    /// System calls.
+    /// Rows of the table of system calls.
     pub(super) calls: usize,
 }
 
-/// The account of a command. With `verbose`, why the meter was chosen.
+/// The full report of a command. With `verbose`, it includes why the meter was chosen.
 pub(super) fn account_text(
     account: &AccountReport<'_>,
     style: TableStyle,
@@ -101,12 +101,12 @@ pub(super) fn account_text(
     text
 }
 
-/// Tables whose rows are sums of calls.
+/// Formats tables whose rows are sums of system calls.
 struct Rows {
-    /// Time in all calls, in nanoseconds.
+    /// The nanoseconds of all system calls, for percentages.
     all: u64,
     style: TableStyle,
-    /// Rows that are shown.
+    /// Maximum number of rows.
     top: usize,
 }
 
@@ -143,7 +143,7 @@ impl Rows {
         self.finish(&table, all)
     }
 
-    fn places(&self, rows: &[Place<'_>], all: u64) -> String {
+    fn places(&self, rows: &[FileRow<'_>], all: u64) -> String {
         let has_files = rows.iter().any(|row| row.files.is_some());
         let files = has_files.then_some(("FILES", Align::Right));
         let columns = Self::SUM.into_iter().chain(files);
@@ -163,7 +163,7 @@ impl Rows {
     }
 }
 
-/// How many of `all` rows are not shown.
+/// A line with the number of rows that are not shown; empty if all are.
 fn more(all: u64, shown: usize) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -171,7 +171,7 @@ fn more(all: u64, shown: usize) -> String {
     }
 }
 
-/// What the rows by file and directory do not cover.
+/// Sentences about calls that the tables of files and directories do not include.
 fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     let coverage = &account.coverage;
     let mut text = String::new();
@@ -204,7 +204,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     text
 }
 
-/// The gates and the changes, for a page that has more to say.
+/// The system calls and estimated savings, for a page on which other reports follow.
 pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
     let gates = gates_table(account, usize::MAX).to_text(style.width, style.color);
     let what_if = what_if_text(account, style);
@@ -218,7 +218,7 @@ pub(crate) fn head(account: &AccountReport<'_>, style: TableStyle) -> String {
         .concat()
 }
 
-/// How the command ended, and how it was metered.
+/// Two sentences: how the command ended, and how it was metered.
 pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
@@ -251,8 +251,8 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     ]
 }
 
-/// The times of the command, as time(1) gives them. The kernel divides CPU time into user and system
-/// time by the ticks of a clock: of a short command it may give all to one of them.
+/// Real, user and system time, like time(1). The kernel divides CPU time into user and system by
+/// clock ticks, so for a short command one of them can be 0: then their sum is printed.
 fn times(metered: &Metered) -> String {
     let text = |time: Duration| duration(time.as_secs_f64());
     let real = text(metered.real);
@@ -263,8 +263,8 @@ fn times(metered: &Metered) -> String {
     }
 }
 
-/// The part of the elapsed time that was spent in the calls. That of processes which ran at the same
-/// time may exceed it, and says nothing.
+/// The time in system calls as a percentage of the elapsed time. Empty for several processes, whose
+/// calls overlap.
 fn share_of_real(account: &AccountReport<'_>) -> String {
     let real = account.metered.real.as_secs_f64();
     let processes: u64 = account.programs.iter().map(|one| one.processes).sum();
@@ -275,7 +275,8 @@ fn share_of_real(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The overhead of each call, where it is more than most calls take, and what the times are then.
+/// The meter's overhead per call, if it exceeds the duration of a typical call; and whether the
+/// times are estimates.
 fn overhead_per_call(account: &AccountReport<'_>) -> String {
     const MUCH: f64 = 2e-6;
     let calls = account.calls().max(1) as f64;
@@ -290,7 +291,7 @@ fn overhead_per_call(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The calls by name, costliest first; at most so many. With their errors by number.
+/// The table of at most `most` system calls, costliest first, with their errors by errno.
 pub(crate) fn gates_table(account: &AccountReport<'_>, most: usize) -> Table {
     calls_table(account, most, true)
 }

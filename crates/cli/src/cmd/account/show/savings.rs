@@ -1,4 +1,4 @@
-//! What changes would save.
+//! The estimated savings of changes, as text.
 
 use account::report::AccountReport;
 use account::whatif::WhatIfChange;
@@ -8,7 +8,7 @@ use show::units::{count, duration};
 use super::how::how;
 use super::words::line;
 
-/// What each change would save, and how; `None` when nothing would be saved.
+/// The table of changes, their savings and how to make them; `None` if no change saves time.
 pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {
     let too_short = too_short_sentence(account).map(|text| line(style, &text));
     let Some(table) = what_if_table(account) else {
@@ -23,7 +23,8 @@ pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Op
     Some(format!("{model}\n{table}\n{how}{too_short}"))
 }
 
-/// The changes that would save time, and rest on enough calls; the best first.
+/// The changes that save time, and whose estimate is based on enough calls; the largest saving
+/// first.
 pub(crate) fn saving_changes<'a>(
     account: &AccountReport<'a>,
 ) -> impl Iterator<Item = &'a WhatIfChange> + use<'a> {
@@ -31,7 +32,7 @@ pub(crate) fn saving_changes<'a>(
     changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
 }
 
-/// The changes whose calls were too few or too short, if there are any.
+/// Names changes with too few or too short calls for an estimate; `None` without any.
 pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
     let changes = account.effective_changes().into_iter();
     let names = changes.filter(|change| change.seconds > 0.0 && change.is_too_short());
@@ -44,7 +45,7 @@ pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> 
     })
 }
 
-/// What each change would save; `None` when nothing would be saved.
+/// The table of the savings of each change; `None` if no change saves time.
 pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
     use Align::{Left, Right};
     let (time, percent) = match account.what_if.elapsed {
@@ -76,7 +77,7 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// What percents are of, and where prices are from.
+/// A sentence about the total of the percentages and the source of the prices.
 pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     let time = match account.what_if.elapsed {
         Some(_) => "elapsed time, most of it waiting for a network file system",
@@ -90,7 +91,7 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     )
 }
 
-/// How a change is done, or why it cannot be.
+/// The name of a change, and how to make it, or why it is impossible.
 pub(crate) fn explain_change(change: &WhatIfChange) -> String {
     format!("{}: {}", change.kind.name(), how(change.kind))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use account::patterns::Spare;
-use account::report::{AccountReport, Groups, Place, ProgramTotal};
+use account::report::{AccountReport, FileRow, Groups, ProgramTotal};
 use account::whatif::{ChangeKind, WhatIfChange};
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -18,7 +18,7 @@ use super::waits::waits_sentence;
 use super::words::{average, line};
 use super::{calls_table, head};
 
-/// How many rows the tables have.
+/// Number of rows of the tables.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     calls: usize,
@@ -27,14 +27,14 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// They fit a terminal of 30 lines; if the summary is long, with fewer calls.
+    /// For a terminal of 30 lines; `fitting` reduces the system calls below a long summary.
     pub(crate) const SCREEN: Rows = Rows {
         calls: 10,
         places: 5,
         is_screen: true,
     };
 
-    /// So many in each table.
+    /// `rows` rows in each table.
     pub(crate) fn each(rows: usize) -> Rows {
         Rows {
             calls: rows,
@@ -43,9 +43,9 @@ impl Rows {
         }
     }
 
-    /// With as many system calls as fit beside these texts.
+    /// As many system calls as fit on the screen beside these texts.
     fn fitting(self, texts: [&str; 2]) -> Rows {
-        // An empty line, the columns, and the line at the end.
+        // An empty line, the column headings, and the line at the end.
         const BESIDES: usize = 3;
         let used: usize = texts.iter().map(|text| text.lines().count()).sum();
         let left = LINES.saturating_sub(used + BESIDES);
@@ -56,17 +56,17 @@ impl Rows {
     }
 }
 
-/// Savings that are listed.
+/// Maximum number of savings listed.
 const SAVINGS: usize = 3;
-/// Waits that are named, in nanoseconds.
+/// Minimum time of a wait that is named, in nanoseconds.
 const LONG_WAIT: u64 = 1_000_000;
-/// Lines of the first screen, and the fewest system calls that it shows.
+/// The height of the first screen, and the minimum number of system calls on it.
 const LINES: usize = 30;
 const FEWEST_CALLS: usize = 5;
-/// The widest line on a terminal.
+/// Maximum width of a line on a terminal.
 const WIDEST: usize = 100;
 
-/// At most 30 lines of at most 100 columns on a terminal of 80 columns or more.
+/// The first screen: at most 30 lines of at most 100 columns on a terminal of 80 columns or more.
 pub(crate) fn screen_text(
     account: &AccountReport<'_>,
     style: TableStyle,
@@ -154,7 +154,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
     if whole.to_text(style.width, style.color) == uncut {
         return format!("\n{uncut}");
     }
-    // Advice that is cut is of no use.
+    // Truncated advice is useless: print it below the table.
     let short = table(&columns[..3]).to_text(style.width, style.color);
     let advice = best.iter().map(|change| {
         let advice = format!("{}: {}", change.kind.name(), to_do(change));
@@ -163,7 +163,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
     format!("\n{short}{}", advice.collect::<String>())
 }
 
-/// The program that a change is for: the one with most calls of this kind, or the most time.
+/// The program that a change concerns: the one with the most calls of this kind, or the most time.
 fn main_program<'a>(account: &'a AccountReport<'_>, kind: ChangeKind) -> &'a [u8] {
     let programs = account.programs.iter();
     let costliest = match kind {
@@ -180,7 +180,7 @@ fn xattr_calls(gates: &BTreeMap<&'static str, u64>) -> u64 {
     calls.map(|(_, calls)| calls).sum()
 }
 
-/// The columns that all tables begin with.
+/// The first columns of every table: the sums of calls.
 const SUM: [(&str, Align); 4] = [
     ("TIME", Align::Right),
     ("CALLS", Align::Right),
@@ -199,7 +199,7 @@ fn processes_table(processes: &[ProgramTotal], rows: usize) -> Table {
     table
 }
 
-fn places_table(places: &[Place<'_>], rows: usize) -> Table {
+fn places_table(places: &[FileRow<'_>], rows: usize) -> Table {
     let columns = [&SUM[..], &[("DIRECTORY", Align::Left)]].concat();
     let mut table = Table::new(&columns, rows);
     for row in places.iter().take(rows) {
@@ -218,7 +218,7 @@ fn sum(sum: &account::ledger::Sum) -> [String; 4] {
     ]
 }
 
-/// What the full report has besides.
+/// A line about the rows and tables that only the full report has.
 fn rest(account: &AccountReport<'_>, rows: Rows) -> String {
     const DIRECTORY: [&str; 2] = ["directory", "directories"];
     let beyond = |all: u64, shown: usize| all.saturating_sub(shown as u64);

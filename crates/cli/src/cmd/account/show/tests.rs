@@ -1,4 +1,4 @@
-//! Accounts made by hand, as text and as JSON.
+//! Tests of the report, with accounts constructed by hand.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 use super::*;
 use crate::json::Json;
 
-/// An account of one gate, made by hand. It is leaked, as tests may.
+/// A report with one system call, constructed by hand. It is leaked to get a `'static` lifetime.
 pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
     let path: &'static [u8] = path.to_vec().leak();
     let sum = Sum {
@@ -28,7 +28,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         sum,
         errors: vec![(Errno::ENOENT, 19), (Errno::EACCES, 1)],
     };
-    let place = |files| Place {
+    let place = |files| FileRow {
         path,
         files,
         sum,

@@ -1,4 +1,4 @@
-//! What calls waited for.
+//! Waits of calls, such as for pipes and sockets, as text.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use show::units::{count, duration};
 use super::words::{average, call_count};
 use crate::out::seconds;
 
-/// What calls waited for, at least so many nanoseconds for one kind of thing.
+/// Waits by kind of object (pipe, socket), for kinds with at least `least` nanoseconds.
 pub(super) fn waits_sentence(account: &AccountReport<'_>, least: u64) -> Option<String> {
     const MOST: usize = 3;
     let waits = account.waits.iter().filter(|wait| wait.sum.nanos >= least);

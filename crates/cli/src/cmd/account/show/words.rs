@@ -1,4 +1,4 @@
-//! Words and lines that several parts of the text need.
+//! Text fragments that several parts of the report share.
 
 use account::ledger::Sum;
 use show::table::{TableStyle, wrap};

@@ -1,4 +1,4 @@
-//! The account of a dump, in the form of the tables of the Multics memo of 1974.
+//! The report of `fathom dump --account`, in the form of the tables of the Multics memo of 1974.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn function_text(function: Function) -> &'static str {
     }
 }
 
-/// Three tables: CPU time by function, gates, and ways of gathering.
+/// Three tables: CPU time by function, system calls, and methods of reading metadata.
 pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
     let functions = style.wrapped(&format!(
         "CPU time by function (total {}; the measurement took {} more):",
@@ -142,7 +142,7 @@ fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
 
 fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
     use Align::{Left, Right};
-    /// Calls for an entry from which on a gate is called repeatedly.
+    /// Minimum number of calls per entry for which a system call is listed as repeated.
     const REPEATED: f64 = 0.005;
     let columns = [
         ("CALL", Left),

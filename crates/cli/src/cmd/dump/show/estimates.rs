@@ -1,4 +1,4 @@
-//! What `fathom dump --dry-run` prints.
+//! The output of `fathom dump --dry-run`.
 
 use archive::dump::{Estimate, Estimates};
 use show::json_object;
@@ -24,7 +24,7 @@ json_object!(Json<'_, Estimate>, |estimate| {
     "unchanged": estimate.unchanged,
 });
 
-/// A line for each dump.
+/// A table with a row for each estimated dump.
 pub(crate) fn table(estimates: &Estimates, style: TableStyle) -> String {
     use Align::{Left, Right};
     let columns = [

@@ -1,4 +1,4 @@
-//! What `fathom dump` prints, and the lines of its map.
+//! The output of `fathom dump`, and the lines of its map.
 
 use std::fmt::Write;
 
@@ -23,26 +23,27 @@ pub(super) mod retention;
 #[cfg(feature = "restic")]
 pub(super) mod snapshot;
 
-/// The result of a dump, or of `--explain`.
+/// The result of a dump, or of `--explain` or `--dry-run`.
 #[derive(Default)]
 pub(crate) struct DumpReport<'a> {
     pub(crate) archive: Option<&'a [u8]>,
     pub(crate) level: Option<u8>,
-    /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
+    /// The method of reading metadata on the mount of the first source, with its reason; `None` if
+    /// no source is a directory.
     pub(crate) method: Option<&'a Gathered>,
-    /// `None` with `--explain` and `--dry-run`.
+    /// The summary of the dump; `None` with `--explain` and `--dry-run`.
     pub(crate) summary: Option<&'a DumpSummary>,
     pub(crate) seconds: Option<f64>,
     pub(crate) account: Option<&'a DumpAccount>,
-    /// With `--explain`, every way of gathering for each source.
+    /// With `--explain`, all methods of reading metadata for each source.
     pub(crate) explain: Option<&'a [Possible<'a>]>,
-    /// With `--dry-run`.
+    /// The estimated sizes of the dumps, with `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
-    /// What was removed after the dump, or would be.
+    /// The dumps that were removed after the dump, or would be.
     pub(crate) pruned: Option<&'a Pruned<'a>>,
-    /// Of an MPI job.
+    /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
-    /// The number of parts of an earlier attempt that were kept.
+    /// Number of parts that `--resume` kept from earlier attempts.
     pub(crate) kept: Option<usize>,
 }
 
@@ -63,12 +64,12 @@ impl DumpReport<'_> {
     }
 }
 
-/// A state directory that did not exist: perhaps because its file system is not mounted.
+/// A note about a state directory that did not exist: perhaps its file system is not mounted.
 pub(crate) fn created(state: &[u8]) -> String {
     format!("state directory '{}' created", printable(state))
 }
 
-/// What the next dump would be.
+/// A note about the next dump's name and level.
 pub(crate) fn foreseen(automatic: &Automatic) -> String {
     let archive = printable(&automatic.archive);
     format!(
@@ -107,7 +108,7 @@ json_object!(DumpReport<'_>, |report| {
 
 pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String {
     let Counts { dumped, bytes, .. } = summary.counts;
-    // The parts of several ranks have a directory several times, in each that has something below it.
+    // `dumped` counts a directory once for each part that has entries below it.
     let entries = match report.ranks {
         Some(_) => summary.entries,
         None => dumped,
@@ -126,7 +127,7 @@ pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String 
             "nothing to dump: {found} as an earlier attempt has dumped them, found in {time}"
         );
     }
-    // The time of a small dump is that of its start and end.
+    // A small dump's time is mostly that of starting and ending, so print no rate.
     let rate = match bytes >= 1 << 20 && seconds > 0.0 {
         true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
         false => String::new(),
@@ -146,7 +147,7 @@ pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String 
     text
 }
 
-/// The method that read the metadata, and why.
+/// The method of reading metadata, and its reason.
 pub(crate) fn method(report: &DumpReport<'_>) -> String {
     let engine = report.method.map(|method| method.engine.name());
     let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
@@ -184,11 +185,11 @@ pub(crate) fn note(note: &Note) -> String {
     }
 }
 
-/// A way of gathering, and whether it can work for a source.
+/// A method of reading metadata, and whether it is possible for a source.
 pub(crate) struct Possible<'a> {
     path: &'a [u8],
     gather: Gather,
-    /// The engine that would gather.
+    /// The engine that would read the metadata.
     engine: Option<EngineKind>,
     why: String,
 }
@@ -201,11 +202,11 @@ json_object!(Possible<'_>, |possible| {
     "why": possible.why,
 });
 
-/// All ways of gathering for a source. `wanted` is the way that was asked for.
+/// All methods of reading metadata for a source. `wanted` is the method of `--gather`.
 pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Possible<'_>> {
     let Explained { path, plan, .. } = explained;
     let can = |by: EngineKind| Gather::from_engine(by).engine_of(&plan.engines).ok() == Some(by);
-    // Where the mount does not offer a way, the next better one is taken.
+    // If the mount does not support the requested method, the next best one is used.
     let fallback = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
     let chosen = wanted.map_or(Some(plan.engine), fallback);
     let possible = |gather: Gather| {
@@ -249,7 +250,7 @@ pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
     out
 }
 
-/// Adds a line to the map: the letter of the type as in ls(1) (`h` for another name of a file), mode,
+/// Appends a line of the map: the letter of the type as in ls(1) (`h` for a further hard link), mode,
 /// owner, size, time and name.
 pub(crate) fn map_line(line: &Line<'_>, out: &mut String) {
     let meta = line.meta;

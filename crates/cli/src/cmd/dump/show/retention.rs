@@ -1,4 +1,4 @@
-//! Why dumps are kept, and which are not.
+//! The reasons why dumps are kept or removed, as text.
 
 use archive::increment::automatic::{Automatic, FullReason};
 use archive::increment::retention::{KeepReason, Period};
@@ -11,18 +11,18 @@ use show::units::{plural, size, sized};
 use crate::cmd::levels::Dump as LevelDump;
 use crate::date::Zone;
 
-/// What --prune finds.
+/// The result of `--prune`.
 pub(crate) struct Pruned<'a> {
-    /// The dumps that no other one needs.
+    /// The dumps that are not needed for any restore.
     pub(crate) dumps: Vec<LevelDump<'a>>,
     /// The number of dumps that are kept.
     pub(crate) kept: usize,
-    /// Those of them that are kept because later ones could not read everything.
+    /// Dumps that are kept only because later ones could not read everything.
     pub(crate) spared: usize,
     pub(crate) is_removed: bool,
-    /// Those that are kept, with the reasons, if a policy keeps them.
+    /// The kept dumps with the reasons, if a policy selects them.
     pub(crate) kept_dumps: Option<Vec<KeptDump<'a>>>,
-    /// They are removed by the dump that is about to be made, and not by --yes.
+    /// The removal is a prediction for the next dump, and not due to `--yes`.
     pub(crate) is_foreseen: bool,
 }
 
@@ -35,7 +35,7 @@ json_object!(Pruned<'_>, |pruned| {
     some "kept_dumps": pruned.kept_dumps.as_ref(),
 });
 
-/// The size of the archives that are there.
+/// The total size of the archives that exist.
 fn present_bytes(pruned: &Pruned<'_>) -> u64 {
     let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
     archives.fold(0, u64::saturating_add)
@@ -63,7 +63,7 @@ pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
     }
 }
 
-/// A dump that is kept.
+/// A kept dump, with the reasons.
 pub(crate) struct KeptDump<'a> {
     pub(crate) dump: LevelDump<'a>,
     pub(crate) reasons: &'a [KeepReason],
@@ -76,7 +76,7 @@ json_object!(KeptDump<'_>, |kept| {
     "reasons": kept.reasons.iter().map(reason).collect::<Vec<_>>(),
 });
 
-/// A reason, in the words of restic where it has one.
+/// A reason for keeping a dump, in restic's words where restic has one.
 fn reason(reason: &KeepReason) -> String {
     let name = |period: &Period| match period {
         Period::Last => "last",
@@ -97,7 +97,7 @@ fn reason(reason: &KeepReason) -> String {
     }
 }
 
-/// A dump that is the base of many others says so once.
+/// The reasons for keeping a dump; for a base of many dumps, their number.
 fn reasons(kept: &KeptDump<'_>) -> String {
     const MOST: usize = 2;
     let is_base = |reason: &&KeepReason| matches!(reason, KeepReason::BaseOf(_));
@@ -116,7 +116,7 @@ fn reasons(kept: &KeptDump<'_>) -> String {
     texts.join(", ")
 }
 
-/// A row for each dump, oldest first.
+/// The table of all dumps, oldest first.
 pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
@@ -155,7 +155,7 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
     table.to_text(style.width, style.color)
 }
 
-/// What kind of dump is made, and why a full one.
+/// A sentence: the kind of the next dump, and why it is a full one.
 pub(crate) fn choice(automatic: &Automatic) -> String {
     let why = match &automatic.full {
         None => return "level 1: what changed since the last full dump".to_owned(),

@@ -1,4 +1,4 @@
-//! What `fathom dump --restic` prints.
+//! The output of `fathom dump --restic`.
 
 use archive::gather::{Gather, Gathered};
 use restic::Snapshot;
@@ -8,12 +8,13 @@ use show::units::{duration, plural, sized};
 
 /// The result of a dump into a restic repository.
 pub(crate) struct SnapshotReport<'a> {
-    /// The repository, as it was given.
+    /// The location of the repository, as given by the user.
     pub(crate) repository: &'a [u8],
-    /// How the mount of the first source was gathered; `None` if no source is a directory.
+    /// The method of reading metadata on the mount of the first source; `None` if no source is a
+    /// directory.
     pub(crate) method: Option<&'a Gathered>,
     pub(crate) snapshot: &'a Snapshot,
-    /// Nothing was written.
+    /// With `--dry-run`: nothing was written.
     pub(crate) is_dry: bool,
     pub(crate) seconds: f64,
 }
@@ -38,7 +39,8 @@ json_object!(SnapshotReport<'_>, |report| {
     "seconds": report.seconds,
 });
 
-/// The summary: the id as restic shortens it, and how much of the parent was kept.
+/// The summary: the snapshot's id as restic abbreviates it, and the numbers of new, changed and
+/// unmodified files.
 pub(crate) fn summary(report: &SnapshotReport<'_>) -> String {
     let Snapshot { id, summary, .. } = report.snapshot;
     let files = plural(summary.total_files_processed, "file", "files");

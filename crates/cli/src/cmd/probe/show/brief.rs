@@ -1,4 +1,4 @@
-//! The conclusions of a probe, on one screen: properties in words, and a row for each call.
+//! The conclusions of a probe on one screen: properties in words, and a row for each call.
 
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle};
@@ -7,7 +7,7 @@ use probe::{Measured, Price, Quantity};
 
 use super::{Report, compared, heading, target};
 
-/// The properties, in words.
+/// The names of the properties in words.
 const PROPERTIES: [(Quantity, &str); 12] = [
     (Quantity::RawOverhead, "time to read the clock"),
     (Quantity::EmptyCall, "time of an empty system call"),
@@ -89,10 +89,10 @@ fn calls(prices: &[Price]) -> Table {
     Table::from_rows(&columns, of_calls.iter().map(row))
 }
 
-/// How much was read and written, and where the rest is.
+/// A line with the bytes read and written, and the flags that print more.
 fn io_line(report: Report<'_>) -> String {
     let measured = &report.report.measured;
-    // All findings of an experiment have what it used.
+    // All findings of an experiment carry its total I/O, so count only the first.
     let mut of_experiments: Vec<&Measured> = measured.iter().collect();
     of_experiments.dedup_by_key(|it| it.finding.quantity.experiment());
     let used = of_experiments.iter().map(|it| it.io_bytes);

@@ -1,4 +1,4 @@
-//! How a finding was made, or why it was not, in words.
+//! The method of each finding, or the reason why it is missing, in words.
 
 use gate::Errno;
 use probe::activity::cgroup_words;
@@ -6,7 +6,7 @@ use probe::finding::{Method, Note, Outcome, Source};
 use probe::{Error, Finding};
 use show::units::size;
 
-/// How a finding was made, or why it was not.
+/// The method by which a finding was made, or the reason why it is missing.
 pub(crate) fn method(finding: &Finding) -> String {
     let text = outcome(&finding.outcome);
     match finding.note {
@@ -15,7 +15,7 @@ pub(crate) fn method(finding: &Finding) -> String {
     }
 }
 
-/// An error and what to do about it, for a table's note.
+/// An error and its hint, for a note below a table.
 pub(crate) fn hinted(why: &Error) -> String {
     match hint(why) {
         "" => why.to_string(),
@@ -23,7 +23,7 @@ pub(crate) fn hinted(why: &Error) -> String {
     }
 }
 
-/// What to do about an error; empty if nothing is known.
+/// The hint for an error; empty if nothing is known.
 pub(crate) fn hint(why: &Error) -> &'static str {
     match why {
         Error::Call { errno, .. } => match *errno {
@@ -32,7 +32,7 @@ pub(crate) fn hint(why: &Error) -> &'static str {
             Errno::EROFS => "give a directory on a file system that is mounted read-write",
             Errno::EACCES | Errno::EPERM => "give a directory that you can enter and write to",
             Errno::ENOENT => "check the name",
-            // Of an NFS mount that does not answer, the soft mount's time-out can become ESTALE.
+            // On an NFS mount without an answer, the timeout of a soft mount can surface as ESTALE.
             Errno::ESTALE | Errno::ENOTCONN | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
                 "run fathom mounts --check to see which mounts do not answer"
             }

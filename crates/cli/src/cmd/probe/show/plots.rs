@@ -1,4 +1,4 @@
-//! The plots of series of samples, as the paper draws them, and of the prices of system calls.
+//! Plots of series of samples in the form of the paper, and of system call prices.
 
 use probe::{Finding, Kind, Price, Series, combined, judge, marks};
 use show::figure::{Dot, Dots, Plot, dots_svg};
@@ -7,7 +7,7 @@ use show::units::duration;
 use super::{state, value_text};
 
 pub(crate) fn plot_of(series: &Series) -> Plot {
-    // Of small calls the paper draws the first hundred: more points would not be told apart.
+    // For small calls, the paper plots the first hundred: more points would be indistinguishable.
     let most = match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes => 160,
         Kind::Cached => 2048,
@@ -60,7 +60,7 @@ fn y_axis(kind: Kind) -> &'static str {
     }
 }
 
-/// What was inferred from the series.
+/// A note: the property that was inferred from the series.
 fn note(finding: &Finding, series: &Series) -> String {
     let trials = match series.trials.len() {
         0 | 1 => String::new(),
@@ -75,7 +75,7 @@ fn note(finding: &Finding, series: &Series) -> String {
     }
 }
 
-/// A row for each call on one thread, warm and cold together.
+/// A row of dots for each call on one thread, with its warm and its cold price.
 pub(crate) fn price_dots(prices: &[Price]) -> Vec<Dots> {
     let mut rows: Vec<((&str, &str), Dots)> = Vec::new();
     for price in prices.iter().filter(|price| price.threads == 1) {

@@ -1,11 +1,11 @@
-//! What a survey is doing, in words.
+//! The current activity of a survey, in words.
 
 use show::name::printable;
 use survey::{Activity, StepKind, TRIALS, Turn};
 
 use crate::progress::Progress;
 
-/// A turn of a step: `7 of 9, program starts, 1 of 2`.
+/// The progress of a survey: `7 of 9, program starts, 1 of 2`.
 pub(crate) fn stage(turn: &Turn) -> String {
     let Turn { step, nth, turns } = turn;
     let stage = format!("{} of {}, {}", step.number(), StepKind::COUNT, step.name());
@@ -15,7 +15,7 @@ pub(crate) fn stage(turn: &Turn) -> String {
     }
 }
 
-/// What a step is for.
+/// The purpose of a step, in words.
 pub(crate) fn purpose(step: StepKind) -> &'static str {
     match step {
         StepKind::MountTable => "read the kernel's mount table",
@@ -30,7 +30,7 @@ pub(crate) fn purpose(step: StepKind) -> &'static str {
     }
 }
 
-/// Shows what a step is doing.
+/// Shows the activity of a step in the progress line.
 pub(crate) fn show(activity: &Activity<'_>, line: &mut Progress) {
     match *activity {
         Activity::Announced | Activity::Begun | Activity::Ended => {}

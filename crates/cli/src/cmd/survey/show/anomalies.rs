@@ -1,11 +1,11 @@
-//! What is unusual about mounts, in words.
+//! Anomalies of mounts, in words.
 
 use ::mounts::diagnosis::{Anomaly, AnomalyKind, Diagnosis};
 use ::mounts::fault::Fault;
 use show::name::printable;
 use show::units::{plural, sized};
 
-/// What several mounts of a kind are.
+/// A kind of anomaly as an adjective: `2 mounts hidden`.
 pub(crate) fn kind(kind: AnomalyKind) -> &'static str {
     match kind {
         AnomalyKind::Unresponsive => "not answering",

@@ -1,4 +1,4 @@
-//! Walks that were stopped, in words.
+//! Walks that were stopped by a limit, in words.
 
 use show::units::{count, duration, sized};
 
@@ -7,8 +7,7 @@ use survey::{Effort, Walking};
 
 use crate::cmd::walk::show::ComparisonText;
 
-/// The comparison of the engines; of those that were stopped it also has how long all of the file
-/// system would take them.
+/// The comparison of the engines; for a stopped engine, with the estimated time for all inodes.
 pub(crate) fn comparison(walking: &Walking) -> ComparisonText<'_> {
     let mut comparison = ComparisonText::new(&walking.engines);
     for left in &mut comparison.left_out {
@@ -19,7 +18,7 @@ pub(crate) fn comparison(walking: &Walking) -> ComparisonText<'_> {
     comparison
 }
 
-/// How far a walk came.
+/// The entries, time and disk reads of a walk until it was stopped.
 pub(crate) fn stopped(bounded: &Bounded) -> String {
     let reads = if bounded.bytes > 0 {
         format!(" and {} of disk reads", sized(bounded.bytes))
@@ -35,7 +34,7 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
     )
 }
 
-/// How long all of it would take.
+/// The estimated time for all inodes; `None` if their number is unknown.
 pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
     let (seconds, inodes) = (bounded.whole_seconds()?, count(bounded.inodes?));
     Some(format!(
@@ -44,7 +43,7 @@ pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
     ))
 }
 
-/// What a bounded walk would take, or how fast it was.
+/// The estimated time of a stopped walk, or else its rate.
 pub(crate) fn how_far(bounded: &Bounded) -> String {
     match bounded.whole_seconds() {
         Some(seconds) => format!("estimated {}", duration(seconds)),
@@ -86,14 +85,14 @@ pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
     sentences
 }
 
-/// How an engine was stopped, and how long all of the file system would take it.
+/// The limit that stopped an engine, and the estimated time for the whole file system.
 pub(crate) fn stopped_after(stopped: &StoppedEngine) -> String {
     let estimate = estimate(stopped).unwrap_or_default();
     let entries = count(stopped.entries);
     format!("{}, at {entries} entries{estimate}", stopped.why)
 }
 
-/// How long all of the file system would take an engine that was stopped.
+/// The estimated time of a stopped engine for the whole file system.
 pub(crate) fn estimate(stopped: &StoppedEngine) -> Option<String> {
     let (inodes, rate, seconds) = stopped.estimate()?;
     let (rate, inodes) = (count(rate as u64), count(inodes));
@@ -137,7 +136,7 @@ mod tests {
             said.contains("the upper 3 levels") && said.contains("(--max-depth 3)"),
             "{said}"
         );
-        // More links than inodes, no word of inodes, nothing seen: no guess.
+        // No estimate with more entries than inodes, an unknown number of inodes, or no entries.
         for odd in [
             bounded(100, Some(100), None),
             bounded(100, None, Some(1)),

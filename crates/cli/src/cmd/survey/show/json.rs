@@ -1,4 +1,4 @@
-//! A survey as `result` of the JSON.
+//! The JSON of a survey: the member `result`.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ json_object!(JsonSurvey<'_>, |this| {
     "ended": this.0.is_interrupted.then_some("interrupted"),
 });
 
-/// What `fathom compare` compares. Walks and dumps are told per entry, since the tree changes from one
-/// survey to the next.
+/// The figures that `fathom compare` compares. Walks and dumps are given per entry, because the tree
+/// changes between surveys.
 pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
     let found = survey.found;
     let exact = |name: &str, value: u64| Figure::exact(name, value as f64, "");
@@ -72,7 +72,7 @@ pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
         let calls = it.profile.calls() as f64;
         figures.push(Figure::exact(format!("{name}: calls"), calls, "calls"));
     }
-    // Walks of other parts of the tree are other figures.
+    // Walks to different depths must not be compared.
     let part = found.compared_levels();
     let part = part.map_or(String::new(), |levels| format!(" of {levels} levels"));
     for it in found.walking.iter().flat_map(|it| &it.engines.engines) {
@@ -110,7 +110,7 @@ pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The mounts as `fathom mounts --compare` gives them.
+/// The mounts in the form of the JSON of `fathom mounts --compare`.
 struct JsonMounts<'a>(&'a Survey<'a>, &'a Mounted);
 
 impl Serialize for JsonMounts<'_> {
@@ -145,7 +145,7 @@ fn skipped(survey: &Survey<'_>) -> BTreeMap<&'static str, Skipped> {
         .collect()
 }
 
-/// Why a section is missing, and the command that gathers it.
+/// The reason why a section is missing, and the command that measures it.
 struct Skipped {
     why: String,
     how: String,
@@ -182,7 +182,7 @@ fn costs(survey: &Survey<'_>) -> Vec<PricedActivity> {
     activity_costs(survey).iter().map(cost).collect()
 }
 
-/// What an activity costs now, and could cost.
+/// The present and the possible cost of an activity.
 struct PricedActivity {
     name: &'static str,
     command: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Properties of file systems in words.
+//! Measured and reported properties of file systems, in words.
 
 use probe::{Unit, Value};
 use show::name::printable;
@@ -7,7 +7,7 @@ use crate::cmd::probe::show::{Report, value_text};
 use survey::Probed;
 use survey::known::{CacheSize, Known};
 
-/// What the experiments on a file system found.
+/// The results of the experiments, as `probe` prints them.
 pub(crate) fn report(probed: &Probed) -> Report<'_> {
     Report {
         dir: Some(&probed.dir),
@@ -19,7 +19,7 @@ pub(crate) fn bytes_text(value: &Value) -> String {
     value_text(value, Unit::Bytes)
 }
 
-/// A property in a cell of a table.
+/// The text of a property in a table cell.
 pub(crate) fn known_text(known: Known<'_>) -> String {
     match known {
         Known::Measured(value) => bytes_text(value),
@@ -29,7 +29,7 @@ pub(crate) fn known_text(known: Known<'_>) -> String {
     }
 }
 
-/// The size of the cache in a cell of a table.
+/// The text of the page cache size in a table cell.
 pub(crate) fn cache_text(cache: CacheSize<'_>) -> String {
     match cache {
         CacheSize::Known(known) => known_text(known),
@@ -37,7 +37,8 @@ pub(crate) fn cache_text(cache: CacheSize<'_>) -> String {
     }
 }
 
-/// A property in a sentence: `measured` with its value in place of `%`, or that `what` is unknown.
+/// A sentence about a property: `measured` with the value in place of `%`, or else that `what` is
+/// unknown.
 pub(crate) fn known_sentence(known: Known<'_>, measured: &str, what: &str) -> Option<String> {
     match known {
         Known::Measured(value) => Some(measured.replace('%', &bytes_text(value))),

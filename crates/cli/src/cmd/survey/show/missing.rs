@@ -1,4 +1,4 @@
-//! Why sections are missing, in words.
+//! The reasons why sections are missing, in words.
 
 use show::name::printable;
 use show::units::duration;
@@ -8,7 +8,7 @@ use crate::cmd::mounts::methods::{self, LeftOut};
 use crate::cmd::probe::show::hinted;
 use crate::error::Error;
 
-/// Why a section is missing: a sentence without a full stop, beginning with a small letter.
+/// The reason why a section is missing: a clause without a capital and a full stop.
 pub(crate) fn text(missing: &Missing) -> String {
     let text = match missing {
         Missing::Interrupted => "the survey was interrupted before this step",

@@ -1,4 +1,4 @@
-//! A survey in words: on a terminal here, as a page in [`page`], as JSON in [`json`].
+//! The text of a survey; the submodules make the page ([`page`]) and the JSON ([`json`]).
 
 use mounts::Point as Mount;
 use show::name::printable;
@@ -99,7 +99,8 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Prose: on a wide terminal, and in a pipe, as wide as the summary; `indent` columns less.
+    /// Wraps prose to the width of the terminal, but at most to that of the summary; less `indent`
+    /// columns.
     fn prose(&self, text: &str, indent: usize) -> String {
         let width = self.style.width.unwrap_or(summary::COLUMNS);
         let style = TableStyle {
@@ -113,7 +114,7 @@ impl Text<'_> {
         self.text += &self.prose(text, 0);
     }
 
-    /// An item of a list: prose, whose lines after the first are indented.
+    /// Adds a list item, whose further lines are indented.
     fn item(&mut self, text: &str) {
         let lines = self.prose(text, 2);
         self.text += &format!("- {}\n", lines.trim_end().replace('\n', "\n  "));
@@ -123,7 +124,7 @@ impl Text<'_> {
         self.text += &self.style.heading(text);
     }
 
-    /// `has_figure`: whether the texts themselves have the figures.
+    /// Adds findings or advice. `has_figure` says whether their texts already contain the figures.
     fn points(&mut self, head: &str, points: &[Point], has_figure: bool) {
         if points.is_empty() {
             return;
@@ -134,7 +135,7 @@ impl Text<'_> {
                 true => self.item(&point.text),
                 false => self.item(&point.with_figure()),
             }
-            // A command is not broken, so that it can be copied.
+            // Commands are not wrapped, so that they can be copied.
             self.text += &format!("  {}\n", point.command);
         }
         self.text += "\n";
@@ -156,7 +157,8 @@ impl Text<'_> {
     }
 
     fn missing(&mut self, section: Section) {
-        // The command is typed as it stands: its names are quoted already.
+        // The command is printed unescaped, so that it can be copied: names in it are quoted for
+        // the shell.
         let how = Commands::from_survey(self.survey).gather(section);
         let why = missing::text(self.survey.found.why_missing(section));
         let why = printable(why.as_bytes());

@@ -76,7 +76,7 @@ pub(crate) fn table(nightly: &Nightly) -> Table {
     Table::from_rows(&columns, rows.map(row))
 }
 
-/// What the estimate is based on.
+/// The basis of the estimate: a sentence below the table.
 pub(crate) fn foot(nightly: &Nightly) -> String {
     format!(
         "Only metadata was read. Estimated with {} calls per file, {} each, without reading and writing the bytes. Where the \

@@ -1,4 +1,4 @@
-//! Findings and advice in words.
+//! Findings and advice, in words.
 
 use account::ledger::Sum;
 use mounts::diagnosis::AnomalyKind;
@@ -24,14 +24,14 @@ use crate::cmd::walk::show::agreement_text;
 use survey::known::{BLOCK, CacheSize, Known, READAHEAD};
 use walk::compare::Agreement;
 
-/// A finding or a piece of advice in words.
+/// A finding or an advice, in words.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Point {
     pub(crate) text: String,
     pub(crate) figure: String,
-    /// The command that shows more, or that is recommended.
+    /// The command that prints details, or that is recommended.
     pub(crate) command: String,
-    /// The section that shows more.
+    /// The section with the details.
     pub(crate) section: Section,
 }
 
@@ -50,7 +50,7 @@ impl Point {
         Point::all(&survey.advice, survey)
     }
 
-    /// The text, with the figure in place of its full stop.
+    /// The text, with the figure in parentheses in place of its full stop.
     pub(crate) fn with_figure(&self) -> String {
         let sentence = self.text.strip_suffix('.').unwrap_or(&self.text);
         format!("{sentence} ({})", self.figure)
@@ -156,7 +156,7 @@ fn dearest_call(gate: &str, sum: &Sum, percent: f64) -> (String, String) {
     (format!("{percent:.1} % in {gate}"), text)
 }
 
-/// A few names, and how many more there are.
+/// A list of a few names, and the number of further ones.
 fn names(all: &[&[u8]]) -> String {
     const NAMED: usize = 3;
     const LONG: usize = 80;
@@ -288,8 +288,8 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
     (format!("{} for {entries}", duration(cost.ms / 1e3)), text)
 }
 
-/// A walk that needs more than a survey may use: how far it came, what all of it would take, and
-/// how the engines compare on a part.
+/// A walk that the survey's limits stopped: its progress, the estimate for all, and the engines on
+/// a part of the tree.
 fn bounded_walk(
     root: &str,
     bounded: &Bounded,
@@ -486,7 +486,7 @@ fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
     }
 }
 
-/// A change to how programs start, in a few words: an imperative.
+/// A proposed change to program starts, as a short imperative clause.
 pub(crate) fn short_change(change: &Change) -> String {
     let text = match change {
         Change::SetPath(path) if path.is_reordered => "reorder PATH",

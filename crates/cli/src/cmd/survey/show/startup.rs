@@ -1,4 +1,4 @@
-//! What starting programs costs, in words and JSON.
+//! The cost of program starts, in words and JSON.
 
 use base::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
@@ -38,7 +38,7 @@ json_object!(Json<'_, ProgramStart>, |start| {
     "directories": start.directories.iter().map(Searched).collect::<Vec<_>>(),
 });
 
-/// The times of several starts.
+/// Median, minimum and maximum time of several starts.
 struct Spread(Stats);
 
 json_object!(Spread, |this| {
@@ -47,7 +47,7 @@ json_object!(Spread, |this| {
     "max": this.0.max,
 });
 
-/// A directory in which a program looked names up. The JSON of `fathom pathsearch` has more of it.
+/// The lookups of a program in a directory; `fathom pathsearch --json` has more details.
 struct Searched<'a>(&'a DirectoryReport);
 
 json_object!(Searched<'_>, |searched| {
@@ -58,7 +58,7 @@ json_object!(Searched<'_>, |searched| {
     "kinds": kind_counts(&searched.0.lookups.counts),
 });
 
-/// A state in the JSON.
+/// The state of an element of PATH in the JSON; the names are kept for compatibility.
 fn state_name(state: ElementState) -> &'static str {
     match state {
         ElementState::Ok => "live",
@@ -68,7 +68,7 @@ fn state_name(state: ElementState) -> &'static str {
     }
 }
 
-/// A state in tables.
+/// The state of an element of PATH in tables.
 fn state_text(state: ElementState) -> &'static str {
     match state {
         ElementState::Ok => "ok",
@@ -88,7 +88,8 @@ pub(crate) fn useless_elements(startup: &StartupReport) -> [usize; 2] {
     })
 }
 
-/// The elements of PATH, and what the first program that was started has found in each.
+/// The table of the elements of PATH, with the lookups that the first measured program made in
+/// each.
 pub(crate) fn path_table(startup: &StartupReport) -> Table {
     use Align::{Left, Right};
     let columns = [

@@ -17,7 +17,7 @@ use walk::compare::Agreement;
 
 const LINES: usize = 30;
 pub(crate) const COLUMNS: usize = 100;
-/// File systems, warnings and pieces of advice that are shown.
+/// Maximum number of file systems, warnings and pieces of advice in the summary.
 const SHOWN: usize = 8;
 const WARNINGS: usize = 3;
 const ADVICE: usize = 3;
@@ -39,12 +39,13 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
     }
     let last = format!("\n{}", last(page, count));
     let above = format!("{}\n\n", cut(&title(survey), width));
-    // What is wrong goes before advice, and the file system of the directory is always shown.
+    // File systems in a bad state take precedence over advice, and the file system of the surveyed
+    // directory is always shown.
     let bad = systems.iter().filter(|one| one.state.is_bad()).count();
     let advised = Point::advice(survey);
     let with_pieces = |pieces| {
         let below = costs.clone() + &advice(&advised, pieces, width) + &last;
-        // The heading, what is not shown, and the pseudo file systems.
+        // Lines for the heading, the number of omitted rows, and the pseudo file systems.
         let others = above.lines().count() + below.lines().count() + 3;
         (below, LINES.saturating_sub(others).clamp(1, SHOWN))
     };
@@ -72,7 +73,7 @@ fn title(survey: &Survey<'_>) -> String {
     )
 }
 
-/// Percent as df(1) rounds them: up, so that what is left is never promised.
+/// A percentage rounded up, like that of df(1), so that free space is never overstated.
 pub(crate) fn whole_percent(percent: f64) -> String {
     format!("{:.0}", percent.ceil())
 }
@@ -122,7 +123,7 @@ fn file_systems(
         return "The mounts are unknown; --full prints the reason.\n".to_owned();
     };
     let rows = systems.len().min(rows);
-    // The file system of the directory is shown, whatever is wrong with others.
+    // The file system of the surveyed directory is shown even if others are in a worse state.
     let holds = |one: &&FileSystem| below(&one.target, survey.root).is_some();
     let own = systems
         .iter()
@@ -190,7 +191,7 @@ fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
     table.to_text(style.width, style.color) + &scope(survey, style)
 }
 
-/// What the costs leave out: they are of one file system, as with -x.
+/// A sentence: the costs exclude file systems mounted below the directory, as with -x.
 fn scope(survey: &Survey<'_>, style: TableStyle) -> String {
     let (systems, _) = survey.file_systems();
     let below =
@@ -205,7 +206,7 @@ fn scope(survey: &Survey<'_>, style: TableStyle) -> String {
     }
 }
 
-/// An activity, with the program whose start it is: `program start (python3)`.
+/// The name of an activity; for a program start, with the program: `program start (python3)`.
 fn activity(cost: &ActivityCost<'_>) -> String {
     let name = cost.activity.name();
     let program = cost.command.and_then(|command| command.split(' ').next());
@@ -222,7 +223,7 @@ fn amount(amount: Amount) -> String {
     }
 }
 
-/// What makes the possible cost possible, or would tell an unknown one.
+/// The way to the possible cost; or the command that would measure an unknown one.
 pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     let text = match (cost.by, cost.activity) {
         (Means::Fastest, _) => "nothing measured here costs less",
@@ -239,8 +240,8 @@ pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     text.to_owned()
 }
 
-/// What was found wrong, the worst first, as far as there is room and the table of file systems does
-/// not show it; and how much there is in all.
+/// Warnings that fit in the summary and are not shown by the table of file systems, the most severe
+/// first; and the number of all warnings.
 fn warnings(survey: &Survey<'_>, systems: &[FileSystem]) -> (Vec<String>, usize) {
     let is_wrong = |statement: &Statement<'_>| {
         matches!(
@@ -293,7 +294,7 @@ fn advice(advised: &[Point], pieces: usize, width: usize) -> String {
     text
 }
 
-/// A text in one line or two, the second indented.
+/// Wraps a text to at most two lines, the second one indented.
 fn two_lines(text: &str, width: usize) -> String {
     const INDENT: usize = 3;
     if cut(text, width) == text {
@@ -325,7 +326,7 @@ fn last(page: Option<&[u8]>, warnings: usize) -> String {
     parts.join("; ") + "\n"
 }
 
-/// Where the page is, as the last line of the full text.
+/// The last line of the full text, which names the file of the page.
 pub(crate) fn page_line(page: Option<&[u8]>) -> String {
     page.map_or(String::new(), |page| format!("Page: {}\n", printable(page)))
 }

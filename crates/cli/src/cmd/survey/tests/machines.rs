@@ -1,6 +1,6 @@
-//! Surveys of three machines, made by hand: a laptop, a server with many mounts of which one hangs,
-//! and the same laptop as an ordinary user sees it. Their pages are opened in a browser, as
-//! `tests/page` does with those of other surveys.
+//! Pages of surveys of three machines, constructed by hand: a laptop; a server with many mounts,
+//! one of them hung; and the laptop for an unprivileged user. The pages are opened in a browser,
+//! like the pages of real surveys in `tests/page`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn mount(target: &str, minor: u32, fstype: &str, source: &str, options: &str) ->
     }
 }
 
-/// Sets the mounts, with the mounts that every system has.
+/// Sets the mounts of a survey, and adds the pseudo file systems that every system has.
 fn set_mounts(owned: &mut Owned, mounts: Vec<Point>) {
     let pseudo = [
         ("/proc", "proc", "proc"),
@@ -69,7 +69,7 @@ fn set_mounts(owned: &mut Owned, mounts: Vec<Point>) {
     *owned.points() = mounts.into_iter().chain(pseudo).collect();
 }
 
-/// Sets size and percent in use of the space and of the inodes of a mount.
+/// Sets the size and the used percentage of space and inodes of a mount.
 fn fill(owned: &mut Owned, target: &str, size: u64, used: u64, inodes: u64, inodes_used: u64) {
     let points = owned.points().iter();
     let mut points = points.filter(|point| point.target == target.as_bytes());
@@ -84,7 +84,7 @@ fn fill(owned: &mut Owned, target: &str, size: u64, used: u64, inodes: u64, inod
     owned.found.capacities.insert(dev, capacity);
 }
 
-/// Sets the directories that a walk went through.
+/// Sets the directories that a walk counted.
 fn set_directories(owned: &mut Owned, directories: &[(&str, u64, u64)]) {
     let count = |&(path, entries, directories): &(&str, u64, u64)| DirectoryCount {
         path: path.into(),
@@ -311,13 +311,13 @@ fn pages_of_three_machines_are_sound() {
     }
 }
 
-/// Writes a page into the target directory, for `tools/screenshot`.
+/// Writes a page to the target directory, for `tools/screenshot`.
 fn write(name: &str, page: &str) {
     let path = built(format!("page-of-{name}.html"));
     publish(path.as_os_str().as_bytes(), page.as_bytes()).unwrap();
 }
 
-/// Checks that the page has no fault in a browser, and that a phone shows these words.
+/// Checks that the page renders in a browser without fault, and that a phone shows `words`.
 fn is_readable(name: &str, owned: &Owned, words: &[&str]) {
     if !require(&browser::NEEDS) {
         return;

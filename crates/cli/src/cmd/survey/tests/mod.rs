@@ -1,4 +1,5 @@
-//! The page of a survey made by hand: it is whole, whatever the names are, and has the figures.
+//! Tests of the page of a survey that is constructed by hand: its HTML is valid for all names, and
+//! it contains the figures.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +36,6 @@ mod summary;
 )]
 mod shared;
 
-/// The first finding in a section.
 fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
     let mut findings = Point::findings(survey).into_iter();
     let found = findings.find(|point| point.section == section);
@@ -53,9 +53,9 @@ fn json(survey: &Survey<'_>) -> serde_json::Value {
     serde_json::to_value(JsonSurvey(survey)).unwrap()
 }
 
-/// The tags of a page: name, the rest of it, and whether it ends something.
+/// The HTML tags of a page: name, attributes, and whether it is an end tag.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {
-    // Style is no markup.
+    // Skip the style sheet, which contains no tags.
     let page = &page[page.find("</style>").expect("a style") + "</style>".len()..];
     let mut tags = Vec::new();
     for piece in page.split('<').skip(1) {
@@ -77,7 +77,7 @@ fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// All that must hold of any page.
+/// Checks that all tags of a page are closed in order.
 fn is_whole(page: &str) {
     assert!(
         page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"),
@@ -95,11 +95,11 @@ fn is_whole(page: &str) {
             open.push(name);
         }
     }
-    // The head began before the style.
+    // `html` and `head` are opened before the style sheet, and so not in `open`.
     assert_eq!(open, [] as [&str; 0]);
 }
 
-/// The same, headings and names of places included.
+/// Checks that the page is valid HTML, including the order of headings and the uniqueness of ids.
 fn is_sound(page: &str) {
     let body = page.split_once("</style>\n</head>").expect("a head").1;
     let whole = format!(
@@ -155,8 +155,7 @@ fn is_sound(page: &str) {
             "{svg}"
         );
     }
-    // All that is as wide as it likes is within something that can be moved, also with the
-    // keyboard.
+    // Wide tables must be in a container that scrolls, also by keyboard.
     assert_eq!(
         page.matches("<table>").count(),
         page.matches("class=\"scroll\" role=\"region\" aria-label=")
@@ -182,42 +181,42 @@ fn the_page_is_sound_and_has_the_figures() {
         "<title>Survey of / on anvil</title>",
         "<h2>Findings</h2>",
         "<h2>Advice</h2>",
-        // The mounts, and which are odd.
+        // Number of mounts, and of unusual ones.
         "5 mounts, 2 unusual",
         "5 mounts at or under /, 2 of them unusual: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
         "310 µs, 12 calls",
         "Mounts that store files, by path",
         "getmnt1 skipped: stopped after 5.00 s.",
-        // What is wrong, at the top.
+        // The problems, at the top of the page.
         "<h2>1 warning, 1 note</h2>",
         "<span class=\"badge warning\">Warning</span> <span>1 mount hidden: /mnt (<a href=\"#mounts\">Mounts</a>)",
-        // The file system.
+        // Section on the file system.
         "block 4 KiB, readahead 128 KiB, cache 256 MiB",
         "cluster: the byte limit was reached; raise --max-bytes",
         "<p class=\"title\">Pages of the file in the page cache after each read</p>",
         "read number",
         "<summary>1 plot of the samples</summary>",
-        // The walk.
+        // Section on the walk.
         "500 ms for 12,345 entries",
         "takes 2.00 s and 24,690 calls (4.0 times as long)",
         "reading the device requires root",
-        // The dump.
+        // Section on the dump.
         "<td>26,000</td>",
         "19.1 MiB, not 1.86 GiB",
-        // The account.
+        // Section on the calls of a walk.
         "<td>972 ns</td><th scope=\"row\" class=\"left\">statx</th>",
         "raw-tables: on ext4, as root, read the inode tables from the device (fathom walk DIR --engine ext4)",
-        // PATH.
+        // Section on program starts: PATH.
         "9 of 23 lookups fail",
         "env true starts in 1.20 ms with 23 lookups by name, of which 9 fail",
-        // The gates.
+        // Section on the prices of system calls.
         "warm 812 ns, cold 41.2 µs",
-        // The machine.
+        // Description of the machine.
         "Linux 6.12.8-amd64 (x86_64) · 2 processors · 8 GiB of memory · 2023-11-14 22:13:20 UTC, 34.1 s, not as root",
         "walking by threads",
         "/x\\xff: cannot be (EIO)",
         "the meter bpf, which has the lowest overhead",
-        // Commands.
+        // Recommended commands.
         "<code>fathom walk / -x --compare</code>",
         "<code>fathom pathsearch --network / env true</code>",
     ] {
@@ -295,7 +294,7 @@ fn page_proposes_only_worthwhile_changes_of_program_start() {
     (start.seconds, start.totals.nanos) = (0.5, 50_000_000);
     start.runs = vec![0.5, 0.501, 0.499];
     start.fixes[0].saves_seconds_here = 0.02;
-    // 40 % of the time in failed lookups, but only 4 % of the start.
+    // Failed lookups take 40 % of the call time, but only 4 % of the start: not worth a change.
     assert!(!html(&owned.survey()).contains(changes));
     owned.found.startup.as_mut().unwrap().started[0].seconds = 0.1;
     let page = html(&owned.survey());
@@ -319,7 +318,7 @@ fn full_text_has_each_command_on_a_line_of_its_own() {
     let text = show::text(&owned.survey(), TableStyle::default());
     for lines in [
         "\n- Walk / with fathom instead of find: 500 ms instead of 2.00 s (4.0 times as fast)\n  fathom walk / -x\n",
-        // The prices were measured where this user may write.
+        // The prices were measured in a directory where this user may write.
         "\n- A statx costs 812 ns cached, and 41.2 µs uncached. An empty call costs 55 ns.\n  fathom probe /home/ada gates\n",
         "\n34.1 s (limit: 60.0 s); 120 MiB read from disks, 64 MiB written to temporary files (limit: 256 MiB).\n",
     ] {
@@ -446,7 +445,7 @@ fn stopped_walk_estimates_the_whole_and_compares_engines_on_a_part() {
         (&25.0.into(), &3.into())
     );
 
-    // Without a part, and where nobody knows how many files there are.
+    // The walk was stopped, no part of the tree was compared, and the number of inodes is unknown.
     owned.bound_walk(None, None);
     owned.stop_engines(NoRun::Stopped(Duration::ZERO), None);
     let survey = owned.survey();
@@ -465,7 +464,8 @@ fn engines_that_disagree_on_an_unchanged_tree_are_reported() {
         (&first.figure[..], first.section.name()),
         ("The engines disagree", "walk")
     );
-    // A tree in use is another each time; that is no news, and nobody's fault.
+    // If the tree changed between the walks, a disagreement of the engines is expected, and not
+    // reported.
     owned.walking().engines.engines[1].is_steady = Some(false);
     let survey = owned.survey();
     assert_eq!(survey.findings[0].section, Section::Mounts);
@@ -493,7 +493,7 @@ fn cache_size_is_the_limit_unless_it_was_measured() {
     };
     let cgroup = || Source::File("/sys/fs/cgroup/memory.max".to_owned());
     const MIB: f64 = 1_048_576.0;
-    // What was found in a group that was made for it says nothing of the cache that others have.
+    // A limit measured in a temporary cgroup says nothing about the page cache of other processes.
     let (figure, text, page) = limit(24_000.0 * MIB, Source::Sysinfo);
     assert_eq!(
         figure,
@@ -518,7 +518,7 @@ fn cache_size_is_the_limit_unless_it_was_measured() {
         "{text}"
     );
     is_sound(&page);
-    // In a group that was there already it was the cache.
+    // A cgroup that existed before limits the real page cache.
     let (figure, _, page) = limit(256.0 * MIB, cgroup());
     assert_eq!(figure, "block 4 KiB, readahead 128 KiB, cache 256 MiB");
     assert!(

@@ -1,4 +1,4 @@
-//! The summary: it fits on a screen, and names what is wrong first.
+//! Tests of the summary: it fits on a screen, and lists problems first.
 
 use mounts::check::Verdict;
 use mounts::{Point as Mount, PointKind};
@@ -135,13 +135,13 @@ fn backup_of_a_large_tree_is_at_most_the_space_in_use() {
     let line = row_of(&owned);
     assert!(line.starts_with(row), "{line}");
     assert!(line.ends_with("fathom dump / -x --no-output --account"));
-    // Of a directory on it, too.
+    // A directory below the mount point has the same cost.
     let own = owned.points().remove(0);
     owned.found.mounts.as_mut().unwrap().own = Some(own);
     owned.root = b"/home/ada".to_vec();
     let line = row_of(&owned);
     assert!(line.starts_with(row), "{line}");
-    // Files of btrfs may share their contents.
+    // Files on btrfs can share extents, so the size of a dump is unknown.
     owned.found.mounts.as_mut().unwrap().own = Some(Mount {
         dev: root,
         ..point_of(b"/", 1, b"btrfs")

@@ -1,4 +1,4 @@
-//! The blocks that a section of the page is made of.
+//! Blocks of HTML: the elements of a section of the page.
 
 use askama::Template;
 use show::table::Table;
@@ -8,9 +8,9 @@ use survey::{Section, Survey};
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::text;
 
-/// So many rows of a table of names are shown, and then the command that shows all.
+/// Maximum number of rows in a table of names; below it is the command that prints all.
 pub(super) const MAX_ROWS: usize = 200;
-/// The same where each row is a sentence.
+/// Maximum number of rows in a table of sentences.
 pub(super) const MAX_SENTENCES: usize = 40;
 
 pub(super) enum Block {
@@ -21,10 +21,10 @@ pub(super) enum Block {
     Facts(Vec<(&'static str, String)>),
     Skipped(String, String),
     Table(String, String),
-    /// A figure, and its caption.
+    /// The SVG of a plot, and its caption.
     Plot(String, String),
     Tree(Tree),
-    /// Blocks that are shown when the summary is opened.
+    /// A collapsed HTML element `details`: its summary, and its blocks.
     Details(String, Vec<Block>),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Branch {
     pub(super) class: &'static str,
 }
 
-/// Plots have numbers, so that their titles can be referred to.
+/// Numbers the plots of a page, so that the ids of their titles are unique.
 #[derive(Default)]
 pub(super) struct Plots(usize);
 
@@ -52,7 +52,7 @@ impl Plots {
     }
 }
 
-/// A table that can be moved within itself.
+/// A table with a scroll bar of its own.
 pub(super) fn table(caption: &str, table: &Table) -> Block {
     Block::Table(caption.to_owned(), table.to_html(caption))
 }
@@ -61,7 +61,7 @@ pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterato
     sentences.into_iter().map(Block::Text)
 }
 
-/// A block alone, which a block of details has inside.
+/// The template of one block, which a `details` element uses for its inner blocks.
 #[derive(Template)]
 #[template(path = "block.html")]
 struct Alone<'a> {
@@ -74,7 +74,7 @@ impl Block {
         Alone { part: self }.render().unwrap_or_default()
     }
 
-    /// A section that is missing, and the command that gathers it.
+    /// The reason why a section is missing, and the command that measures it.
     pub(super) fn missing(section: Section, survey: &Survey<'_>) -> Block {
         let why = text(survey.found.why_missing(section));
         Block::Skipped(why, Commands::from_survey(survey).gather(section))
@@ -85,7 +85,7 @@ pub(super) fn plot(svg: String, caption: &str) -> Option<Block> {
     (!svg.is_empty()).then(|| Block::Plot(svg, caption.to_owned()))
 }
 
-/// What a table leaves out, as it is called where it is one and where there are more.
+/// A note on the number of omitted rows; `one` and `many` name a row in singular and plural.
 pub(super) fn more(
     all: usize,
     shown: usize,

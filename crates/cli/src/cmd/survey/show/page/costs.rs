@@ -1,4 +1,4 @@
-//! What the usual work costs now, as increments, and at best.
+//! The section about costs: bars for usual activities at present, as increments, and at best.
 
 use archive::nightly::{Expected, Nightly};
 use base::runs::median_ms;
@@ -11,10 +11,10 @@ use walk::EngineKind;
 
 use super::block::Block;
 
-/// A bar of a group: its name, its value, and its class.
+/// A bar: its label, its value, and its CSS class.
 type Cost = (&'static str, f64, &'static str);
 
-/// The groups of bars, those that are known.
+/// A group of bars for each activity that was measured.
 pub(super) fn costs(survey: &Survey<'_>) -> Vec<Block> {
     let found = survey.found;
     let mut blocks = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn costs(survey: &Survey<'_>) -> Vec<Block> {
     blocks
 }
 
-/// A group of bars, unless there are none.
+/// A plot of a group of bars; `None` if the group is empty.
 fn group<const N: usize>(
     title: &str,
     costs: [Option<Cost>; N],

@@ -1,7 +1,7 @@
-//! The page: what stands in each section. Its form is in `templates/`.
+//! The HTML page of a survey. Its layout is in `templates/`.
 //!
-//! This file holds the sections together; their contents are in `mounts`, `systems`, `walking`,
-//! `starting` and `steps`, as the steps are that gather them.
+//! This module joins the sections; their contents are in `mounts`, `systems`, `walking`, `starting`
+//! and `steps`, which correspond to the steps of the survey.
 
 use askama::Template;
 use ondisk::utc;
@@ -39,7 +39,7 @@ struct Page {
     machine: String,
     head: Vec<String>,
     verdict: String,
-    /// The class of the worst problem.
+    /// The CSS class of the most severe problem.
     worst: &'static str,
     problems: Vec<Problem>,
     disks: Vec<Disk>,
@@ -57,14 +57,15 @@ struct List {
 }
 
 impl Point {
-    /// The title of the section that has more.
+    /// The title of the section with the details.
     fn more(&self) -> &'static str {
         section_title(self.section).0
     }
 }
 
 struct PageSection {
-    /// The name of the section in the JSON; `costs`, `space` and `directories` are only on the page.
+    /// The id of the section, as in the JSON; `costs`, `space` and `directories` exist only on the
+    /// page.
     id: &'static str,
     title: &'static str,
     lead: &'static str,
@@ -101,7 +102,7 @@ pub(crate) fn html(survey: &Survey<'_>) -> String {
     };
     // Rendering into a string cannot fail.
     let page = shell(&page.title, &page.render().unwrap_or_default());
-    // Names are escaped already; text of other origin must not break the page either.
+    // Names are escaped already; control characters in other text would make the HTML invalid.
     page.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
@@ -176,7 +177,7 @@ fn list(id: &'static str, title: &'static str, none: &'static str, points: Vec<P
     }
 }
 
-/// File systems whose capacity is at the top of the page.
+/// Maximum number of file systems whose capacity is at the top of the page.
 const MOST_DISKS: usize = 12;
 
 fn more_disks(left: usize) -> Option<String> {

@@ -1,4 +1,4 @@
-//! The mounts: what is odd about them, where they are, and what it costs to find them.
+//! The section about mounts: anomalies, the mount tree, and the cost of finding mount points.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
     blocks
 }
 
-/// The mounts that store files, and the others, which are shown when they are asked for.
+/// The tree of mounts with files; and that of pseudo file systems, which is collapsed.
 fn trees(points: &[Point], commands: &Commands) -> Vec<Block> {
     let (pseudo, real): (Vec<Point>, Vec<Point>) = points.iter().cloned().partition(is_pseudo);
     let mut blocks = Vec::new();
@@ -127,7 +127,7 @@ fn method_blocks(compared: &ComparedMethods, commands: &Commands) -> Vec<Block> 
     blocks
 }
 
-/// How many there are of each type of file system, most first.
+/// Number of mounts of each file system type, in descending order.
 fn types(points: &[Point]) -> Option<String> {
     const TYPES: usize = 12;
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();

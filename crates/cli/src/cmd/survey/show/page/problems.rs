@@ -1,4 +1,4 @@
-//! The top of the page: what is wrong, the worst first, and how full each file system is.
+//! The top of the page: problems in the order of severity, and the used capacity of file systems.
 
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use show::figure::bar;
@@ -14,7 +14,7 @@ use crate::cmd::survey::show::title::section_title;
 use show::units::size;
 use walk::compare::Agreement;
 
-/// How bad something is, the worst first.
+/// The severity of a problem, the most severe first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Severity {
     Error,
@@ -40,7 +40,7 @@ impl Severity {
     }
 }
 
-/// Something that is wrong, and the section that has more.
+/// A problem, and the section with the details.
 pub(super) struct Problem {
     pub(super) severity: Severity,
     pub(super) text: String,
@@ -48,13 +48,13 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// The title of the section that has more.
+    /// The title of the section with the details.
     pub(super) fn more(&self) -> &'static str {
         section_title(self.section).0
     }
 }
 
-/// What is wrong, the worst first.
+/// All problems, the most severe first.
 pub(super) fn problems(survey: &Survey<'_>) -> Vec<Problem> {
     let mut all = mounts(survey);
     all.extend(capacity(survey));
@@ -73,7 +73,7 @@ pub(super) fn problems(survey: &Survey<'_>) -> Vec<Problem> {
     all
 }
 
-/// Anomalies of mounts: one problem for each kind.
+/// Problems of mounts: one for each kind of anomaly.
 fn mounts(survey: &Survey<'_>) -> Vec<Problem> {
     use AnomalyKind::*;
     const NAMED: usize = 3;
@@ -135,7 +135,7 @@ fn capacity(survey: &Survey<'_>) -> Vec<Problem> {
     all.iter().filter_map(problem).collect()
 }
 
-/// How many problems there are: `1 error, 2 warnings`; notes count where there is nothing else.
+/// Number of problems by severity: `1 error, 2 warnings`.
 pub(super) fn verdict(problems: &[Problem]) -> String {
     let count = |wanted| {
         let of_kind = problems.iter().filter(|one| one.severity == wanted);
@@ -154,19 +154,19 @@ pub(super) fn verdict(problems: &[Problem]) -> String {
     }
 }
 
-/// A file system, and how full it is.
+/// The used capacity of a file system.
 pub(super) struct Disk {
     pub(super) target: String,
-    /// Type and source.
+    /// The type and the source of the file system.
     pub(super) what: String,
     pub(super) state: &'static str,
-    /// The class of the state.
+    /// The CSS class of the state.
     pub(super) class: &'static str,
-    /// Space and inodes: in words, and as a bar.
+    /// Used space and inodes: as text, and as the HTML of a bar.
     pub(super) meters: Vec<(String, String)>,
 }
 
-/// The file systems with files, the worst and fullest first, at most so many; and how many are left.
+/// The `most` worst and fullest file systems with files; and the number of further ones.
 pub(super) fn disks(survey: &Survey<'_>, most: usize) -> (Vec<Disk>, usize) {
     let (all, _) = survey.file_systems();
     let left = all.len().saturating_sub(most);

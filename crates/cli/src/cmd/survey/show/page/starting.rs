@@ -1,4 +1,4 @@
-//! What starting programs costs.
+//! The section about the cost of program starts.
 
 use super::block::{Block, more, table, texts};
 use crate::cmd::pathsearch::show::fix_sentence;
@@ -12,7 +12,7 @@ use show::units::{count, duration};
 use survey::Command;
 use survey::conclude::useful_fixes;
 
-/// The most directories that are listed for a program.
+/// Maximum number of directories listed for a program.
 const MAX_TRIED: usize = 20;
 
 pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Block> {
@@ -58,7 +58,7 @@ pub(crate) fn starting(startup: &StartupReport, commands: &Commands) -> Vec<Bloc
     blocks
 }
 
-/// The directories in which a program misses something, those with the most misses first.
+/// The directories in which a program's lookups fail, in descending order of failed lookups.
 fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
     let directories = one.directories.iter();
     let mut searched: Vec<_> = directories

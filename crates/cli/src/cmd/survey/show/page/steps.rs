@@ -1,4 +1,5 @@
-//! How all of it was measured: the machine, the steps, and what was left out.
+//! The section about the survey itself: the machine, the steps and their times, and the skipped
+//! parts.
 
 use super::block::{Block, MAX_ROWS, MAX_SENTENCES, more, plot, table, texts};
 use crate::cmd::survey::command::Commands;
@@ -99,7 +100,7 @@ fn warning(warning: &Warning) -> String {
     format!("{path}{}{errno}", warning.message)
 }
 
-/// The seconds of each section, in the order in which they began.
+/// Bars with the seconds of each section, in the order of their start.
 fn by_section(steps: &[StepTaken]) -> Vec<Bar> {
     let mut rows: Vec<Bar> = Vec::new();
     for step in steps {

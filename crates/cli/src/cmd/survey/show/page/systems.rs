@@ -1,4 +1,4 @@
-//! What each file system is, and what each call costs.
+//! The sections about properties of file systems and prices of calls.
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
@@ -54,7 +54,7 @@ fn overview(all: &[Probed]) -> Block {
     table("File systems", &overview)
 }
 
-/// A note on the column CACHE, where the cache was not measured.
+/// A note on the column CACHE, if the page cache was not measured.
 fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Option<String> {
     let first = all.first()?;
     let command = commands.text(&Command::Probe(&first.dir, vec![Experiment::Cache]));
@@ -99,7 +99,7 @@ fn experiments(
         ),
     ];
     blocks.extend(notes(probed));
-    // The plot of the readahead says most; the other plots of one file system suffice.
+    // Draw the readahead of each file system, but the other plots for the first only.
     let is_readahead = |series: &&Series| series.kind.experiment() == Experiment::Readahead;
     let (readahead, others): (Vec<_>, Vec<_>) = report.series.iter().partition(is_readahead);
     let others = others.into_iter().filter(|_| is_first);

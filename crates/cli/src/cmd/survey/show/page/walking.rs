@@ -1,4 +1,4 @@
-//! What walking costs, and dumping, and which calls a walk makes.
+//! The sections about the cost of walks and dumps, and the system calls of a walk.
 
 use base::runs::median_ms;
 
@@ -57,7 +57,7 @@ pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
     blocks
 }
 
-/// Whether the engines report the same tree.
+/// A sentence: whether the engines report the same tree.
 fn agreement(walk: &Walking) -> Option<String> {
     let engines = &walk.engines.engines;
     let digest = engines.first()?.totals.digest;
@@ -127,19 +127,19 @@ fn engines(walk: &Walking) -> Option<Block> {
     plot(svg, "Medians of the runs, with the metadata in memory.").filter(|_| !rows.is_empty())
 }
 
-/// What the area of a tile of a directory shows.
+/// The measure that the area of a directory's tile represents.
 struct Measure<'a> {
     title: &'static str,
     caption: &'static str,
     unit: &'static str,
     value: &'a dyn Fn(&DirectoryCount) -> f64,
-    /// A value in words.
+    /// Formats a value.
     text: fn(u64) -> String,
     summary: &'static str,
     rows: usize,
 }
 
-/// The allocated bytes of the directories.
+/// The section about the allocated space of directories.
 pub(super) fn space(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let measure = Measure {
         title: match walk.bounded {
@@ -163,7 +163,7 @@ pub(super) fn space(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     tiles(&walk.directories, &measure, plots, &columns, row)
 }
 
-/// The entries of the directories, and with them the calls of a walk.
+/// The section about the entries of directories, and the calls of a walk there.
 pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let calls = PlainCalls::new(walk);
     let value = |one: &DirectoryCount| match &calls {
@@ -208,7 +208,8 @@ pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     tiles(&walk.directories, &measure, plots, columns, row)
 }
 
-/// A treemap of the directories, and a table of the largest; nothing if no directory has a value.
+/// A treemap of the directories, and a table of the largest ones; empty if the measure is 0 for all
+/// directories.
 fn tiles(
     counts: &[DirectoryCount],
     measure: &Measure<'_>,
@@ -274,14 +275,14 @@ fn directory(one: &DirectoryCount) -> String {
     }
 }
 
-/// The calls of a walk with one call at a time: one for each entry, and the rest in equal parts for
-/// each directory.
+/// Estimates the calls of the engine `stat` by directory: one per entry; the remaining calls are
+/// distributed equally over the directories.
 struct PlainCalls {
     for_directory: f64,
 }
 
 impl PlainCalls {
-    /// `None` where no such walk went through all that was counted.
+    /// `None` unless the engine `stat` walked the whole tree that was counted.
     fn new(walk: &Walking) -> Option<PlainCalls> {
         let plain = walk.engines.find(EngineKind::Stat)?;
         if walk.bounded.is_some() {

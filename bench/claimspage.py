@@ -219,8 +219,9 @@ def summary(claims):
 def page(run, figures, claims):
     by_id, numbered = {claim.id: claim for claim in claims}, list(enumerate(claims, 1))
     explained = set()
-    is_quick = "--quick" in (run / "commands.txt").read_text()
-    about = {"run": run.name, "kind": "a quick run on a busy machine, until there is a full one" if is_quick else "this run"}
+    commands = (run / "commands.txt").read_text()
+    is_partial = "--quick" in commands or "--case" in commands
+    about = {"run": run.name, "kind": "runs in parts on a busy machine, until there is a full one" if is_partial else "this run"}
 
     def paragraph(text):
         if head := re.match(r"\[([a-z0-9 -]+)\]\s", text):

@@ -59,7 +59,7 @@ pub(crate) struct Probe {
     /// -v adds how each value was measured.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) full: bool,
-    /// Write plots of the samples and prices as SVG to DIR, an existing directory
+    /// Write plots of samples and prices as SVG to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
     /// Write samples and prices as CSV to DIR, an existing directory

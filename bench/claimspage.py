@@ -13,6 +13,7 @@ well a line fits two figures (r squared: fit), or the sum of one over that of th
     none is met, or nothing was found      no longer
     the figure is not in the run           not measured
     the rule says why it cannot be there   not measurable here
+    the rule is `machine`                  a time of the machine
 
 In claims.md, `{{rows GROUP}}` is the table of a group, `{ID}` the figure of a claim, `{= EXPRESSION, UNIT}` another one; a paragraph
 that begins with `[ID ...]` is left out if all these claims hold. A claim that no longer holds must have such a paragraph.
@@ -35,10 +36,10 @@ from figures import grouped, table
 
 TOP = Path(__file__).resolve().parent.parent
 PAGE, PLOTS = TOP / "docs/claims.md", TOP / "docs/plots"
-HOLDS, FACTOR, GONE, NOT_MEASURED, NOT_HERE = (
-    "holds", "holds, with another factor", "no longer", "not measured", "not measurable here",
+HOLDS, FACTOR, GONE, NOT_MEASURED, NOT_HERE, MACHINE = (
+    "holds", "holds, with another factor", "no longer", "not measured", "not measurable here", "a time of the machine",
 )  # fmt: skip
-VERDICTS = [HOLDS, FACTOR, GONE, NOT_HERE, NOT_MEASURED]
+VERDICTS = [HOLDS, FACTOR, GONE, MACHINE, NOT_HERE, NOT_MEASURED]
 NAME = r"\b[a-z]\w*(?:@\w+)?"
 OF = {"median": median, "mean": mean, "min": min, "max": max}
 PAPERS = {"J": "journal paper of 1988", "R": "report of 1988", "M": "memo of 1974", "P": "pathwalk, 2012", "X": "Exploring and Measuring"}
@@ -149,6 +150,8 @@ class Claim:
             return NOT_HERE
         if not measured.is_there:
             return NOT_MEASURED
+        if self.rule == "machine":
+            return MACHINE
         if measured.value is not None:
             for condition, verdict in zip(self.rule.split("; "), (HOLDS, FACTOR)):
                 if meets(condition, measured.value, float(self.then or "nan")):
@@ -226,7 +229,7 @@ def page(run, figures, claims):
     def paragraph(text):
         if head := re.match(r"\[([a-z0-9 -]+)\]\s", text):
             named = [by_id[name] for name in head[1].split()]
-            if all(claim.verdict == HOLDS for claim in named):
+            if all(claim.verdict in (HOLDS, MACHINE) for claim in named):
                 return None
             explained.update(claim.id for claim in named)
             text = text[head.end() :]

@@ -467,9 +467,9 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         }
         _ => {
             let all = Cli::command();
-            let mut words = std::env::args_os().skip(1);
-            let command = words.find_map(|word| all.find_subcommand(word));
-            let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
+            let words = std::env::args_os().skip(1);
+            let words: Vec<String> = words.map(|it| it.to_string_lossy().into_owned()).collect();
+            let command = words.iter().find_map(|word| all.find_subcommand(word));
             let suggestion = suggestion(e).map_or(String::new(), |name| {
                 format!("did you mean '{}'? ", printable(name.as_bytes()))
             });
@@ -478,8 +478,11 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
                 _ => None,
             };
             let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
-            let suggestion = foreign(e, &all).map_or(suggestion, |here| format!("use {here}; "));
-            let suggestion = equals_missing(&all).unwrap_or(suggestion);
+            let foreign = command.and_then(|command| foreign(e, command, &words));
+            let suggestion = foreign.map_or(suggestion, |here| format!("use {here}; "));
+            let equals_missing = command.and_then(|command| equals_missing(command, &words));
+            let suggestion = equals_missing.unwrap_or(suggestion);
+            let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
                 (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
@@ -512,11 +515,7 @@ fn list_missing(missing: &[String]) -> String {
 }
 
 /// An advice for an option that takes its value only after `=`, but got it as the next word.
-fn equals_missing(all: &clap::Command) -> Option<String> {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let command = words.iter().find_map(|word| all.find_subcommand(word))?;
+fn equals_missing(command: &clap::Command, words: &[String]) -> Option<String> {
     let mut options = command
         .get_arguments()
         .filter(|arg| arg.is_require_equals_set());
@@ -532,14 +531,10 @@ fn equals_missing(all: &clap::Command) -> Option<String> {
 }
 
 /// The replacement for an option of another program.
-fn foreign(e: &clap::Error, all: &clap::Command) -> Option<String> {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let command = words.iter().find_map(|word| all.find_subcommand(word))?;
+fn foreign(e: &clap::Error, command: &clap::Command, words: &[String]) -> Option<String> {
     match (e.kind(), e.get(ContextKind::InvalidArg)?) {
         (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => {
-            foreign_option(command, unknown, &words)
+            foreign_option(command, unknown, words)
         }
         _ => None,
     }

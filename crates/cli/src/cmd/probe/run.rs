@@ -125,7 +125,7 @@ fn refuse_unused(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// Checks that the output directory exists, so that no measurement is made in vain.
+/// Checks before a measurement that the output directory exists: writing the results would fail.
 pub(crate) fn check_output_dir(dir: &OsStr) -> Result<(), Error> {
     let dir = dir.as_bytes();
     let opened = gate::long::open_long(dir, Open::DIRECTORY);

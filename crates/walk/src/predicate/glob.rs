@@ -21,7 +21,7 @@ enum Token {
     Any,
     Star,
     Set {
-        items: Vec<Item>,
+        items: Vec<SetItem>,
         negated: bool,
     },
     /// A backslash at the end of the pattern: nothing matches, as in fnmatch(3).
@@ -29,7 +29,7 @@ enum Token {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Item {
+enum SetItem {
     Range(u32, u32),
     Class(Class),
 }
@@ -267,20 +267,20 @@ fn set(pattern: &[u32]) -> Option<(Token, &[u32])> {
             && rest.first() == Some(&code(':'))
             && let Some((class, tail)) = class(rest)
         {
-            items.push(Item::Class(class));
+            items.push(SetItem::Class(class));
             rest = tail;
             continue;
         }
         let low = element(c, &mut rest)?;
         let is_range = matches!(rest, [dash, end, ..] if *dash == code('-') && *end != code(']'));
         if !is_range {
-            items.push(Item::Range(low, low));
+            items.push(SetItem::Range(low, low));
             continue;
         }
         rest.split_off_first();
         let end = *rest.split_off_first()?;
         let high = element(end, &mut rest)?;
-        items.push(Item::Range(low, high));
+        items.push(SetItem::Range(low, high));
     }
 }
 
@@ -381,12 +381,12 @@ fn fold(c: u32) -> u32 {
     }
 }
 
-impl Item {
+impl SetItem {
     fn has(self, c: u32, folds: bool) -> bool {
         match self {
-            Item::Range(low, high) if folds => (fold(low)..=fold(high)).contains(&c),
-            Item::Range(low, high) => (low..=high).contains(&c),
-            Item::Class(class) => char::from_u32(c).is_some_and(|c| class.has(c)),
+            SetItem::Range(low, high) if folds => (fold(low)..=fold(high)).contains(&c),
+            SetItem::Range(low, high) => (low..=high).contains(&c),
+            SetItem::Class(class) => char::from_u32(c).is_some_and(|c| class.has(c)),
         }
     }
 }

@@ -9,7 +9,7 @@ use ondisk::ext4::Inode;
 
 use super::crew::Crew;
 use super::near::WINDOW;
-use super::tree::{DirectoryState, DirectoryTree, FoundNames, Item};
+use super::tree::{DirectoryState, DirectoryTree, FoundNames, ListedInode};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::job::{Place, c_name, look_at};
@@ -85,8 +85,8 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn new(list: &[Item], shift: u32, shares: usize) -> Sorted {
-        let share = |item: &Item| (item.inode.wrapping_sub(1) >> shift) as usize;
+    fn new(list: &[ListedInode], shift: u32, shares: usize) -> Sorted {
+        let share = |item: &ListedInode| (item.inode.wrapping_sub(1) >> shift) as usize;
         let mut ends = vec![0_u32; shares];
         list.iter().for_each(|item| ends[share(item)] += 1);
         let mut sum = 0;

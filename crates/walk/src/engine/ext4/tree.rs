@@ -58,12 +58,12 @@ pub(super) struct TreeNode {
 
 #[derive(Debug, Default)]
 pub(super) struct FoundNames {
-    pub(super) list: Vec<Item>,
+    pub(super) list: Vec<ListedInode>,
     text: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
+pub(super) struct ListedInode {
     pub(super) dir: u32,
     pub(super) inode: u32,
     /// Offset of the file name in [`FoundNames::text`], times 256, plus its length.
@@ -72,7 +72,7 @@ pub(super) struct Item {
 
 impl FoundNames {
     fn push(&mut self, dir: u32, name: &Name<'_>) {
-        self.list.push(Item {
+        self.list.push(ListedInode {
             dir,
             inode: name.inode,
             text: (self.text.len() as u64) << 8 | name.name.len() as u64,
@@ -80,7 +80,7 @@ impl FoundNames {
         self.text.extend_from_slice(name.name);
     }
 
-    pub(super) fn name(&self, item: &Item) -> &[u8] {
+    pub(super) fn name(&self, item: &ListedInode) -> &[u8] {
         let from = (item.text >> 8) as usize;
         self.text
             .get(from..from + (item.text & 0xff) as usize)

@@ -269,3 +269,83 @@ fn records_without_ids_decide_about_their_bucket_only() {
     run(&mut server.fathom(prune)).exits(0);
     assert!(!archive.exists());
 }
+
+/// One command for every night also works with a store: it chooses names and levels, and prunes.
+#[test]
+fn nights_are_named_and_pruned_in_a_store() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    let nightly = |state: &str, more: &[&str]| {
+        let words = [
+            "dump",
+            "tree",
+            "--state",
+            state,
+            "--full-every",
+            "3",
+            "--json",
+        ];
+        let ran = run(&mut server.fathom([&words[..], more].concat()));
+        ran.exits(0).json()["result"].clone()
+    };
+    for (night, level) in [0, 1, 1, 0, 1, 1, 0].into_iter().enumerate() {
+        change(&tree, night);
+        let result = nightly(&url("nights"), &["--keep-last", "2"]);
+        assert_eq!(result["level"], level, "{result}");
+        let archive = result["archive"].as_str().unwrap();
+        assert!(archive.starts_with(&url("nights/tree-")), "{archive}");
+        let out = server.place().join("out");
+        fs::create_dir(&out).unwrap();
+        let words = ["restore", "--state", &url("nights"), "-C", "out"];
+        run(&mut server.fathom(words)).exits(0);
+        same(&kept(&tree), &kept(&out.join("tree")), archive);
+        fs::remove_dir_all(&out).unwrap();
+    }
+    // The last two dumps, and the full dump of the first of them; each with its catalog.
+    let dumps = |state: &str| {
+        let listed = run(&mut server.fathom(["list", "--state", state, "--json"])).exits(0);
+        listed.json()["result"]["dumps"].as_array().unwrap().clone()
+    };
+    let left = dumps(&url("nights"));
+    assert_eq!(left.len(), 3, "{left:?}");
+    let names = || {
+        let all = fs::read_dir(server.object("nights")).unwrap();
+        let mut all: Vec<_> = all.map(|it| it.unwrap().file_name()).collect();
+        all.retain(|name| name.to_str().unwrap().starts_with("tree-"));
+        all.len()
+    };
+    assert_eq!(names(), 6);
+    run(&mut server.fathom(["verify", "--state", &url("nights")])).exits(0);
+    let found = run(&mut server.fathom(["list", "--state", &url("nights"), "--", "tree"]));
+    assert!(!found.exits(0).stderr.contains("no catalog"));
+    // A copy of the objects has archives of its own: removing them does not touch the original.
+    let copy = server.object("nights").with_file_name("copy");
+    crate::support::tool::tool(
+        std::process::Command::new("cp")
+            .arg("-a")
+            .args([&server.object("nights"), &copy]),
+    );
+    let moved = dumps(&url("copy"));
+    let archive = moved[0]["archive"].as_str().unwrap();
+    assert!(archive.starts_with(&url("copy/tree-")), "{archive}");
+    let pruned = nightly(&url("copy"), &["--keep-last", "1"]);
+    assert_ne!(pruned["pruned"]["dumps"].as_array().unwrap().len(), 0);
+    assert_eq!(names(), 6);
+    assert_eq!(dumps(&url("nights")), left);
+    // A store that refuses requests is no reason for a full dump.
+    server
+        .proxy
+        .plan(|request| match request.target.contains("level-0") {
+            true => Fault::Denied,
+            false => Fault::Pass,
+        });
+    let words = ["dump", "tree", "--state", &url("nights")];
+    let refused = run(&mut server.fathom(words)).refused();
+    server.proxy.plan(|_| Fault::Pass);
+    assert!(refused.stderr.contains("access denied"), "{refused}");
+    assert_eq!(dumps(&url("nights")), left);
+}

@@ -557,6 +557,69 @@ fn versions_are_found_and_restored() {
     assert!(to.join("srv/moved/a").exists() && !to.join("srv/same").exists());
 }
 
+/// Dumps that began in the same second have a fraction in their dates, which `--at` accepts.
+#[test]
+fn dumps_of_one_second_are_told_apart() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    for night in 0..3 {
+        fs::write(place.path().join("srv/note"), format!("night {night}")).unwrap();
+        nights.dump(&[]);
+    }
+    let records = place.path().join("state/dumps.ndjson");
+    let text = fs::read_to_string(&records).unwrap();
+    let dated = text.lines().enumerate().map(|(nth, line)| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let (sec, nsec) = [
+            (1_795_831_200, 7),
+            (1_795_831_200, 500_000_000),
+            (1_795_831_201, 0),
+        ][nth];
+        record["date"] = serde_json::json!({"sec": sec, "nsec": nsec});
+        record.to_string() + "\n"
+    });
+    let dated: String = dated.collect();
+    fs::write(&records, dated).unwrap();
+    let dates = nights.list();
+    let dates: Vec<&str> = dates
+        .iter()
+        .map(|dump| dump["date"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "2026-11-28T02:00:00.000000007Z",
+        "2026-11-28T02:00:00.500000000Z",
+        "2026-11-28T02:00:01Z",
+    ];
+    assert_eq!(dates, expected);
+    let one = |at: &str, zone: &str| {
+        let words = [
+            "restore", "--state", "state", "--at", at, "--to", "-", "note",
+        ];
+        let ran = run(nights.command(&words).env("TZ", zone)).exits(0);
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    // The dates of --json are absolute, whatever the time zone of the reader.
+    for (night, date) in dates.iter().enumerate() {
+        assert_eq!(one(date, "XXX-14"), format!("night {night}"));
+    }
+    for (at, night) in [
+        ("2026-11-28 02:00:00.000000007", 0),
+        ("2026-11-28 02:00:00.4", 0),
+        ("2026-11-28 02:00:00", 1),
+        ("2026-11-28 02:00", 2),
+        ("@1795831200.5", 1),
+        ("@1795831200", 1),
+    ] {
+        assert_eq!(one(at, "UTC"), format!("night {night}"), "{at}");
+    }
+    let found = nights
+        .run(&["list", "--state", "state", "--", "note"])
+        .exits(0);
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert!(found.contains(" 2026-11-28 02:00:00.000000007 "), "{found}");
+    assert!(found.contains(" 2026-11-28 02:00:01           "), "{found}");
+}
+
 /// Every archive is read, every chain checked, and the newest dump compared with the tree.
 #[test]
 fn chains_are_verified() {

@@ -68,7 +68,13 @@ fn times(snapshots: &Value) -> BTreeSet<String> {
 fn dates(dumps: &Value) -> BTreeSet<String> {
     let dumps = dumps.as_array().into_iter().flatten();
     dumps
-        .map(|dump| dump["date"].as_str().unwrap().to_owned())
+        .map(|dump| {
+            dump["date"]
+                .as_str()
+                .unwrap()
+                .trim_end_matches('Z')
+                .to_owned()
+        })
         .collect()
 }
 

@@ -30,7 +30,7 @@ strace true => hint: use fathom account COMMAND
 diff f s => hint: use fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW
 prune s => hint: use fathom dump --state DIR --prune
 
-walk . -name f => hint: use --name; see fathom walk -h
+walk . -name f => unexpected argument '-n' in '-name' && hint: use --name; see fathom walk -h
 query f -size +1M => hint: use --size; see fathom query -h
 walk . {--newer,-newer} f => hint: use --changed-within TIME; see fathom walk -h
 walk . {-mtime,--mtime} -1 => hint: use --changed-within TIME

@@ -4,12 +4,13 @@ use std::ffi::CString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use gate::file::{Permissions, Reader, Writer, fsync, unlinkat};
+use gate::file::{Permissions, Writer, fsync, unlinkat};
 use gate::fs::{At, Open, Statx, Want, openat, statx};
 use gate::long::{c_string, open_long, split_path};
 use gate::{Errno, Fd};
 
 use crate::error::ErrorKind;
+use crate::ranges::Ranges;
 use crate::remote::{self, Upload, Version};
 
 /// A file or object being written, readable only by its owner unless it replaces a file.
@@ -83,10 +84,10 @@ impl Destination {
     }
 }
 
-/// Copies a file, atomically.
+/// Copies a file or object, atomically.
 pub fn copy_file(from: &[u8], to: &[u8]) -> Result<(), ErrorKind> {
-    let reader = Reader::open(from)?;
-    let mut writer = Writer::create(to, Permissions::Private)?;
+    let reader = Ranges::open(from)?;
+    let mut writer = Destination::create(to)?;
     let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
     loop {
         let n = reader.read_at(at, &mut buffer)?;

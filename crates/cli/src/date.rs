@@ -147,16 +147,16 @@ impl When {
         Some(When::Ago(i64::from(number).saturating_mul(unit)))
     }
 
-    /// The last second that this value includes; `now` is the present second.
-    pub(crate) fn last_second(self, zone: &Zone, now: i64) -> i64 {
+    /// The last moment that this value includes; `now` is the present second.
+    pub(crate) fn last(self, zone: &Zone, now: i64) -> Time {
         match self {
-            When::Date(date) => date.last_second(zone),
-            When::Ago(seconds) => now.saturating_sub(seconds),
-            When::Latest => i64::MAX,
+            When::Date(date) => date.last(zone),
+            When::Ago(seconds) => end_of(now.saturating_sub(seconds)),
+            When::Latest => end_of(i64::MAX),
             When::Day(days) => {
                 let now = Timestamp::from_second(now).unwrap_or(Timestamp::MAX);
                 let day = zone.0.to_datetime(now).date().saturating_sub(days.days());
-                Date::Local(day.into(), Unit::Day).last_second(zone)
+                Date::Local(day.into(), Unit::Day).last(zone)
             }
         }
     }
@@ -193,18 +193,29 @@ impl Date {
         }
     }
 
-    /// The last second that this date includes.
-    pub(crate) fn last_second(self, zone: &Zone) -> i64 {
+    /// The last moment that this date includes: with a fraction of a second, the moment itself.
+    pub(crate) fn last(self, zone: &Zone) -> Time {
         let (from, length) = match self {
-            Date::Moment(time) => return time.sec,
-            Date::Local(from, Unit::Second) => return zone.moment(from).sec,
+            Date::Moment(_) | Date::Local(_, Unit::Second) => {
+                let time = self.first(zone);
+                return match time.nsec {
+                    0 => end_of(time.sec),
+                    _ => time,
+                };
+            }
             Date::Local(from, Unit::Minute) => (from, 1.minute()),
             Date::Local(from, Unit::Day) => (from, 1.day()),
         };
         // For dates after the year 9999, both ends saturate to the same moment.
         let end = zone.moment(from.saturating_add(length)).sec - 1;
-        end.max(zone.moment(from).sec)
+        end_of(end.max(zone.moment(from).sec))
     }
+}
+
+/// The last nanosecond of a second.
+fn end_of(sec: i64) -> Time {
+    let nsec = 999_999_999;
+    Time { sec, nsec }
 }
 
 fn to_time(moment: Timestamp) -> Time {
@@ -264,7 +275,9 @@ mod tests {
             let date = Date::parse(text).unwrap();
             let (sec, nsec) = first;
             assert_eq!(date.first(zone), Time { sec, nsec }, "{text}");
-            assert_eq!(date.last_second(zone), last, "{text}");
+            let exact = Time { sec, nsec };
+            let last = if nsec > 0 { exact } else { end_of(last) };
+            assert_eq!(date.last(zone), last, "{text}");
         }
         for bad in [
             "",
@@ -297,7 +310,7 @@ mod tests {
             ("2026-11-27", 1_795_820_399),
         ] {
             let when = When::parse(text).unwrap();
-            assert_eq!(when.last_second(&berlin, now), expected, "{text}");
+            assert_eq!(when.last(&berlin, now), end_of(expected), "{text}");
         }
         for bad in ["", "d", "-1d", "2x", "tomorrow", "1.5d", "é"] {
             assert_eq!(When::parse(bad), None, "{bad}");
@@ -312,7 +325,7 @@ mod tests {
         ] {
             for text in ["0001-01-01", "9999-12-31", "9999-12-31 23:59:59"] {
                 let date = Date::parse(text).unwrap();
-                assert!(date.first(&zone).sec <= date.last_second(&zone));
+                assert!(date.first(&zone) <= date.last(&zone));
             }
             assert_eq!(zone.text(i64::MAX), utc(i64::MAX).replace('T', " "));
         }

@@ -488,6 +488,13 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
                 (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
                     format!("missing: {}", list_missing(missing))
                 }
+                (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) => {
+                    let message = one_line(&e.render().to_string());
+                    match word_of_letter(unknown, &words) {
+                        Some(word) => format!("unexpected argument '{unknown}' in '{word}'"),
+                        None => message,
+                    }
+                }
                 _ => one_line(&e.render().to_string()),
             };
             write_message(
@@ -497,6 +504,19 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The word with several letters after one dash, such as `-name`, that has this unknown option: clap names the letter only.
+fn word_of_letter<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {
+    let letter = unknown
+        .strip_prefix('-')
+        .filter(|rest| rest.chars().count() == 1)?;
+    let options = words.iter().take_while(|word| *word != "--");
+    let mut clusters = options.filter(|word| word.len() > 2 && !word.starts_with("--"));
+    clusters.find(|word| {
+        word.strip_prefix('-')
+            .is_some_and(|rest| rest.contains(letter))
+    })
 }
 
 /// The missing required arguments, without alternatives of given ones, which clap lists, too.

@@ -120,10 +120,11 @@ impl Chain {
     }
 
     /// Records the archive's name before it appears, so that the next dump removes an archive left
-    /// by a killed process.
+    /// by a killed process. A store has no lock, so a concurrent dump would remove this archive:
+    /// there, a killed process can leave an archive without a record.
     pub(super) fn announce(&self, archive: Option<&[u8]>, id: ArchiveId) -> Result<(), Error> {
         match (&self.level, archive) {
-            (Some(level), Some(archive)) if self.is_named => {
+            (Some(level), Some(archive)) if self.is_named && !remote::is_remote(archive) => {
                 History::announce(&level.state, archive, id)
             }
             _ => Ok(()),
@@ -135,8 +136,11 @@ impl Chain {
     pub(super) fn keep_catalog(&self, archive: Option<&[u8]>) -> Option<Warning> {
         let (level, archive) = (self.level.as_ref()?, archive.filter(|_| self.is_named)?);
         let (catalog, kept) = (level.catalog(), catalog_of(archive));
-        let failed = level.link_catalog(&kept).err()?;
-        let copied = match failed {
+        let linked = match remote::is_remote(&kept) {
+            true => Err(Errno::EOPNOTSUPP),
+            false => level.link_catalog(&kept),
+        };
+        let copied = match linked.err()? {
             Errno::EPERM | Errno::EMLINK | Errno::EOPNOTSUPP => copy_file(&catalog, &kept),
             errno => Err(errno.into()),
         };

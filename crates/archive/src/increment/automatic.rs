@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use base::{Warning, path};
+use catalog::remote::{self, StoreError};
 use gate::file::Reader;
 use gate::fs::{At, Attributes, Open, Want};
 use gate::long::{c_string, open_long, split_path, statx_long};
@@ -103,6 +104,9 @@ pub enum FullReason {
 /// The parent does not exist.
 fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     let error = |kind: ErrorKind| Error::new(Action::CreateState, state, kind);
+    if remote::is_remote(state) {
+        return Ok(None); // stores have no directories
+    }
     match statx_long(state, At::empty(), Want::TYPE) {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
@@ -123,7 +127,9 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
 /// /etc/fstab has a mount point at or above the state directory, and nothing is mounted there.
 fn check_mounted(state: &[u8]) -> Result<()> {
     const MOST: u64 = 1 << 20;
-    if statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok() {
+    if remote::is_remote(state)
+        || statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok()
+    {
         return Ok(());
     }
     let above = || mounts::root::absolute_file(trim_slashes(state));
@@ -205,7 +211,7 @@ impl AutomaticOptions<'_> {
 
     fn choose_from(&self, history: &History) -> Result<Automatic> {
         let begun = Moment::now();
-        let full = self.choose_full(history);
+        let full = self.choose_full(history)?;
         let level = Level {
             number: u8::from(full.is_none()),
             state: self.state.to_vec(),
@@ -225,39 +231,47 @@ impl AutomaticOptions<'_> {
     }
 
     /// Why the next dump is a full one; `None` for an increment.
-    fn choose_full(&self, history: &History) -> Option<FullReason> {
+    ///
+    /// # Errors
+    /// The store does not answer.
+    fn choose_full(&self, history: &History) -> Result<Option<FullReason>> {
         let level = Level {
             number: 0,
             state: self.state.to_vec(),
         };
         let reader = match catalog::Reader::open(&level.catalog()) {
             Ok(reader) => reader,
-            Err(error) if error.errno() == Some(Errno::ENOENT) => {
-                return Some(match history.dumps() {
-                    [] => FullReason::First,
-                    _ => FullReason::NoCatalog,
-                });
-            }
-            Err(_) => return Some(FullReason::DamagedCatalog),
+            Err(error) => match &error.kind {
+                kind if kind.errno() == Some(Errno::ENOENT)
+                    || matches!(kind, catalog::ErrorKind::Store(StoreError::NotFound)) =>
+                {
+                    let is_first = history.dumps().is_empty();
+                    let first = is_first.then_some(FullReason::First);
+                    return Ok(first.or(Some(FullReason::NoCatalog)));
+                }
+                catalog::ErrorKind::Store(_) => return Err(error.into()),
+                _ => return Ok(Some(FullReason::DamagedCatalog)),
+            },
         };
         let about = reader.about();
         let roots = about.roots.iter().map(|root| in_archive(&root.path));
         if !roots.eq(self.sources.iter().map(|source| in_archive(source))) {
             let roots = about.roots.iter().map(|root| root.path.clone()).collect();
-            return Some(FullReason::OtherSources { roots });
+            return Ok(Some(FullReason::OtherSources { roots }));
         }
         let id = catalog_id(about);
         let Some(base) = history.dumps().iter().position(|dump| dump.catalog == id) else {
-            return Some(FullReason::NotRecorded);
+            return Ok(Some(FullReason::NotRecorded));
         };
         let chain = history.chain(base).unwrap_or_default();
         let mut chain = chain.into_iter().map(|at| &history.dumps()[at]);
         if let Some(gone) = chain.find(|dump| dump.status() != ArchiveStatus::Present) {
             let archive = gone.archive.clone();
-            return Some(FullReason::ArchiveGone { archive });
+            return Ok(Some(FullReason::ArchiveGone { archive }));
         }
         let increments = history.next_nth(Some(&id)) - 1;
-        (increments + 1 >= self.full_every).then_some(FullReason::Due { increments })
+        let is_due = increments + 1 >= self.full_every;
+        Ok(is_due.then_some(FullReason::Due { increments }))
     }
 }
 
@@ -295,9 +309,11 @@ fn source_name(source: &[u8]) -> String {
     }
 }
 
-/// A path that no file, no recorded archive and no kept catalog has.
+/// A path that no file or object, no recorded archive and no kept catalog has.
 fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Result<Vec<u8>> {
-    let state = mounts::root::absolute(state).unwrap_or_else(|| state.to_vec());
+    let is_remote = remote::is_remote(state);
+    let absolute = mounts::root::absolute(state).filter(|_| !is_remote);
+    let state = absolute.unwrap_or_else(|| state.to_vec());
     let mut number = 1_u32;
     loop {
         let nth = if number == 1 {
@@ -310,10 +326,17 @@ fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Resul
             .dumps()
             .iter()
             .any(|dump| dump.archive.as_ref() == Some(&path));
-        let is_free = |path: &[u8]| match statx_long(path, At::SYMLINK_NOFOLLOW, Want::TYPE) {
-            Err(Errno::ENOENT) => Ok(true),
-            Ok(_) => Ok(false),
-            Err(errno) => Err(Error::new(Action::WriteArchive, path, errno)),
+        let error = |kind: ErrorKind| Error::new(Action::WriteArchive, &path, kind);
+        let is_free = |path: &[u8]| match is_remote {
+            true => {
+                let found = remote::find(path).map(|object| object.is_none());
+                found.map_err(|kind| error(catalog::ErrorKind::from(kind).into()))
+            }
+            false => match statx_long(path, At::SYMLINK_NOFOLLOW, Want::TYPE) {
+                Err(Errno::ENOENT) => Ok(true),
+                Ok(_) => Ok(false),
+                Err(errno) => Err(error(errno.into())),
+            },
         };
         if !is_recorded && is_free(&path)? && is_free(&catalog_of(&path))? {
             return Ok(path);

@@ -126,9 +126,13 @@ impl History {
                 };
             }
         }
-        // The directory may have been copied or moved: take archives in it from its current path,
-        // so that a copy never touches the original's archives.
-        if let Some(dir) = absolute(state).filter(|_| !remote::is_remote(state)) {
+        // The directory, or the objects below the prefix, may have been copied or moved: take
+        // archives in it from its current path, so that a copy never touches the original's archives.
+        let dir = match remote::is_remote(state) {
+            true => Some(state.to_vec()),
+            false => absolute(state),
+        };
+        if let Some(dir) = dir {
             for dump in dumps.iter_mut().filter(|dump| dump.is_named) {
                 let name = dump.archive.as_deref().map(|archive| split(archive).1);
                 dump.archive = name.map(|name| joined(&dir, name));

@@ -29,10 +29,16 @@ impl DumpRecord {
     /// Removes the catalog kept beside the archive, if it belongs to this dump.
     fn remove_catalog(&self, archive: &[u8]) -> std::result::Result<(), ErrorKind> {
         let path = catalog_of(archive);
+        let has_its_id = |reader: Reader| catalog_id(reader.about()) == self.catalog;
+        if remote::is_remote(&path) {
+            if Reader::open(&path).is_ok_and(has_its_id) {
+                remote::remove(&path)?;
+            }
+            return Ok(());
+        }
         let is_own = |file: &Arc<Fd>| -> std::result::Result<bool, catalog::ErrorKind> {
             trusted::check(&**file)?;
-            let reader = Reader::open(&path);
-            Ok(reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog))
+            Ok(Reader::open(&path).is_ok_and(has_its_id))
         };
         match remove_if(&path, is_own) {
             Err(kind) if kind.errno() == Some(Errno::ENOENT) => Ok(()),

@@ -13,7 +13,7 @@ use crate::date::Zone;
 
 /// A recorded dump with the status of its archive.
 pub(crate) struct Dump<'a> {
-    history: &'a History,
+    pub(crate) history: &'a History,
     /// The index of the dump in the history.
     pub(crate) at: usize,
     status: ArchiveStatus,
@@ -60,8 +60,28 @@ impl<'a> Dump<'a> {
     }
 }
 
+/// When the dump at an index began, in UTC, as RFC 3339; `restore --at` accepts it.
+pub(crate) fn utc_date(history: &History, at: usize) -> String {
+    format!("{}Z", date(history, at, utc))
+}
+
+/// When the dump at an index began, in local time; `restore --at` accepts it.
+pub(crate) fn local_date(history: &History, at: usize, zone: &Zone) -> String {
+    date(history, at, |seconds| zone.text(seconds))
+}
+
+/// The date of a dump; with a fraction if a different dump began in the same second.
+fn date(history: &History, at: usize, text: impl Fn(i64) -> String) -> String {
+    let date = history.dumps()[at].date;
+    let is_same = |dump: &&DumpRecord| dump.date.sec == date.sec;
+    match history.dumps().iter().filter(is_same).count() {
+        1 => text(date.sec),
+        _ => format!("{}.{:09}", text(date.sec), date.nsec),
+    }
+}
+
 json_object!(Dump<'_>, |dump| {
-    "date": utc(dump.record().date.sec),
+    "date": utc_date(dump.history, dump.at),
     "level": dump.record().level,
     "entries": dump.record().entries,
     "bytes": dump.record().bytes,
@@ -120,7 +140,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
         table.row(
             [
                 (dump.at + 1).to_string(),
-                zone.text(record.date.sec),
+                local_date(dump.history, dump.at, zone),
                 status(dump).to_owned(),
                 chain,
                 record.level.to_string(),

@@ -11,7 +11,6 @@ use archive::increment::history::History;
 use archive::increment::record::ArchiveStatus;
 use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
 use base::Warning;
-use catalog::remote::is_remote;
 use walk::Moment;
 
 use super::show::retention::KeptDump;
@@ -58,7 +57,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
             "see fathom dump -h",
         );
     }
-    let Some(state) = state(args) else {
+    if state(args).is_none() {
         return match (args.full_every, keeps && !args.prune) {
             (None, false) => Ok(()),
             (Some(_), _) => refuse(
@@ -70,7 +69,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
                 "omit these, or give --prune",
             ),
         };
-    };
+    }
     let conflicts = [
         (args.since.is_some(), "--since"),
         (args.catalog.is_some(), "--catalog"),
@@ -84,13 +83,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
             "see fathom dump -h",
         );
     }
-    match is_remote(state) && !args.dry_run {
-        true => refuse(
-            "a state directory in a store chooses no names",
-            "give -o and --level",
-        ),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 /// The file name suffix of an archive with this compression.
@@ -162,8 +155,7 @@ pub(super) struct Foreseen {
 
 /// Predicts name and level of the next dump, and which dumps the retention policy would keep.
 pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<Foreseen, Error> {
-    let local = state(args).filter(|state| !is_remote(state));
-    let Some(state) = local else {
+    let Some(state) = state(args) else {
         let (has_levels, pruning) = (true, None);
         return Ok(Foreseen {
             has_levels,

@@ -10,6 +10,7 @@ use show::shell::quoted;
 use show::units::size;
 use walk::FileType;
 
+use crate::cmd::levels::{local_date, utc_date};
 use crate::date::Zone;
 
 pub(crate) struct Entry<'a> {
@@ -80,31 +81,34 @@ json_object!(OneVersion<'_>, |one| {
     "type": FileType::from_mode(one.version.mode).name(),
     "size": one.version.size,
     "mtime": timestamp(one.version.mtime),
-    "dumps": one.version.dumps.iter().map(|&at| utc(one.found.history.dumps()[at].date.sec)).collect::<Vec<_>>(),
+    "dumps": one.version.dumps.iter().map(|&at| utc_date(one.found.history, at)).collect::<Vec<_>>(),
 });
 
 impl FoundVersions<'_> {
     /// The date of the last dump that contains a version.
     fn last(&self, version: &FileVersion, zone: &Zone) -> String {
-        let dump = version.dumps.last().map(|&at| &self.history.dumps()[at]);
-        dump.map_or(String::new(), |dump| zone.text(dump.date.sec))
+        let last = version.dumps.last();
+        last.map_or(String::new(), |&at| local_date(self.history, at, zone))
     }
 
     /// A line for each version; with `is_exact`, names are printed unescaped, not for a terminal.
     pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let lines = Lines::new(is_exact);
+        let last = self.versions.iter().map(|version| self.last(version, zone));
+        let last: Vec<String> = last.collect();
+        let width = last.iter().map(String::len).fold(19, usize::max);
         let head = ["SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)", "PATH"];
         let line = |out: &mut Vec<u8>, cells: [&str; 4]| {
             let [size, time, dumps, last] = cells;
-            out.extend(format!("{size:>10} {time:<19} {dumps:>5} {last:<19} ").as_bytes());
+            out.extend(format!("{size:>10} {time:<19} {dumps:>5} {last:<width$} ").as_bytes());
         };
         line(&mut out, [head[0], head[1], head[2], head[3]]);
         out.extend(format!("{}\n", head[4]).as_bytes());
-        for version in self.versions {
+        for (version, last) in self.versions.iter().zip(&last) {
             let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
             let dumps = version.dumps.len().to_string();
-            line(&mut out, [&bytes, &time, &dumps, &self.last(version, zone)]);
+            line(&mut out, [&bytes, &time, &dumps, last]);
             lines.name(&version.path, &mut out);
             out.push(b'\n');
         }

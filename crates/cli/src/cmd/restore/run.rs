@@ -13,7 +13,7 @@ use archive::restore::{
 };
 use archive::run::len_of;
 use gate::Errno;
-use gate::fs::{Open, Time};
+use gate::fs::Open;
 use gate::long::open_long;
 use gate::lookup::may_create_in;
 use team::{Alone, Team};
@@ -267,11 +267,7 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
 /// dump.
 fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, Error> {
     let now = walk::Moment::now().time().sec;
-    let second = at.map(|at| at.last_second(&Zone::local(), now));
-    let time = Time {
-        sec: second.unwrap_or(i64::MAX),
-        nsec: 999_999_999,
-    };
+    let time = at.unwrap_or(When::Latest).last(&Zone::local(), now);
     Ok(History::read(state)?.archives_at(time)?)
 }
 

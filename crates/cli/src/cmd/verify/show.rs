@@ -2,13 +2,12 @@
 
 use archive::increment::history::History;
 use archive::verify::{ChainsReport, CheckedDump, VerifyReport};
-use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, plural, size, sized};
 
-use crate::cmd::levels::archive_cell;
+use crate::cmd::levels::{archive_cell, local_date, utc_date};
 use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
@@ -98,7 +97,7 @@ impl<'a> OneDump<'a> {
 }
 
 json_object!(OneDump<'_>, |dump| {
-    "date": utc(dump.chains.history.dumps()[dump.at].date.sec),
+    "date": utc_date(dump.chains.history, dump.at),
     "level": dump.chains.history.dumps()[dump.at].level,
     name "archive": dump.chains.history.dumps()[dump.at].archive.as_deref(),
     "restorable": dump.checked().is_restorable,
@@ -138,7 +137,7 @@ impl Chains<'_> {
             };
             let cells = [
                 (at + 1).to_string(),
-                zone.text(dump.date.sec),
+                local_date(self.history, at, zone),
                 dump.level.to_string(),
                 members.unwrap_or_else(|| "-".to_owned()),
                 size(dump.bytes),

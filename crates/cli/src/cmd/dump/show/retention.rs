@@ -2,13 +2,12 @@
 
 use archive::increment::automatic::{Automatic, FullReason};
 use archive::increment::retention::{KeepReason, Period};
-use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{plural, size, sized};
 
-use crate::cmd::levels::Dump as LevelDump;
+use crate::cmd::levels::{Dump as LevelDump, local_date, utc_date};
 use crate::date::Zone;
 
 /// The result of `--prune`.
@@ -70,7 +69,7 @@ pub(crate) struct KeptDump<'a> {
 }
 
 json_object!(KeptDump<'_>, |kept| {
-    "date": utc(kept.dump.record().date.sec),
+    "date": utc_date(kept.dump.history, kept.dump.at),
     "level": kept.dump.record().level,
     name "archive": kept.dump.record().archive.as_deref(),
     "reasons": kept.reasons.iter().map(reason).collect::<Vec<_>>(),
@@ -143,7 +142,7 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
         table.row(
             [
                 (dump.at + 1).to_string(),
-                zone.text(record.date.sec),
+                local_date(dump.history, dump.at, zone),
                 record.level.to_string(),
                 size(record.bytes),
                 why,

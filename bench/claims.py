@@ -235,8 +235,8 @@ def details(bench):
         yield "small_examined", 0, searched["getmnt1"]["entries"]
         for method in METHODS:
             yield f"small_{method}_heap", 0, heap(place, mounts(bench, place, method))
-            for name, depth in (("four", 4), ("unbounded", 0)):
-                yield f"{name}_{method}_heap", 0, heap(place, mounts(bench, place, method, "--hints", "none", depth=depth))
+        for name, depth in (("four", 4), ("unbounded", 0)):
+            yield f"{name}_getmnt3_heap", 0, heap(place, mounts(bench, place, "getmnt3", "--hints", "none", depth=depth))
         targets = [os.path.join(place.top, path) for path in place.system.paths if path]
         yield "device_mounts", 0, 100 * mean(changes_device(target) for target in targets)
         yield "names_bytes", 0, sum(len(f"/{path}") + 1 if path else 1 for path in place.system.paths)

@@ -4,6 +4,7 @@ claims.csv says which figures belong to which claim, and by which rule a verdict
 both. Counts and ratios of one run are kept as they are, times in seconds. A figure that an experiment could not find has no value.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from statistics import mean, median
 
 from measure import ENVIRONMENT, STAT_FAMILY, run, run_json
-from namespace import MS_PRIVATE, PR_SET_PDEATHSIG, in_namespace, libc
+from namespace import MS_BIND, MS_PRIVATE, PR_SET_PDEATHSIG, in_namespace, libc, mount
 from places import RANDOM_SYSTEMS, Place
 from probes import device_reads
 from systems import read_systems
@@ -78,13 +79,60 @@ def compared(bench, place, prefix, trial):
 
 
 def random_systems(bench):
+    """The random systems while nothing else runs, and under load, two methods at once: so the report measured its Figures 7 and 10."""
     for number in range(1, 1 + (4 if bench.options.quick else RANDOM_SYSTEMS)):
         name = f"R{number}"
 
         def ratios(place):
-            return compared(bench, place, "random", name)
+            yield from compared(bench, place, "random", name)
+            with busy_processes(os.cpu_count(), "while :; do find /usr -xdev; done"):
+                for trial in range(min(3, bench.trials)):
+                    for first, second in (METHODS[:2], METHODS[1:]):
+                        for method, took in at_once({method: mounts(bench, place, method) for method in (first, second)}).items():
+                            for key, value in took.items():
+                                yield f"normal_{first}_{second}_{method}_{key}", f"{name}.{trial}", value
 
         yield from bench.at(name, ratios)
+
+
+@contextlib.contextmanager
+def busy_processes(count, script):
+    """Shells that run `script` meanwhile, each with its children in a process group of its own."""
+
+    def begin():
+        os.setsid()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    null = subprocess.DEVNULL
+    busy = [subprocess.Popen(["sh", "-c", script], preexec_fn=begin, stdout=null, stderr=null) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def at_once(commands):
+    """{name: {real, user, sys}} of commands that start together, by name."""
+    null = os.open(os.devnull, os.O_RDWR)
+    files = [(os.POSIX_SPAWN_DUP2, null, to) for to in range(3)]
+    begun = time.perf_counter()
+    running = {os.posix_spawnp(command[0], list(map(str, command)), ENVIRONMENT, file_actions=files): name for name, command in commands.items()}
+    os.close(null)
+    took = {}
+    while running:
+        # WNOWAIT leaves the status to wait4(2), which also tells the CPU time. The busy processes are children too.
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+        if ended not in running:
+            raise RuntimeError("a busy process ended")
+        _, status, usage = os.wait4(ended, 0)
+        real = time.perf_counter() - begun
+        name = running.pop(ended)
+        if os.waitstatus_to_exitcode(status) not in (0, 1):
+            raise RuntimeError(f"{' '.join(map(str, commands[name]))}: status {status}")
+        took[name] = {"real": real, "user": usage.ru_utime, "sys": usage.ru_stime}
+    return took
 
 
 def warm_systems(bench):
@@ -187,6 +235,10 @@ def details(bench):
         yield "small_examined", 0, searched["getmnt1"]["entries"]
         for method in METHODS:
             yield f"small_{method}_heap", 0, heap(place, mounts(bench, place, method))
+        for name, depth in (("four", 4), ("unbounded", 0)):
+            yield f"{name}_getmnt3_heap", 0, heap(place, mounts(bench, place, "getmnt3", "--hints", "none", depth=depth))
+        targets = [os.path.join(place.top, path) for path in place.system.paths if path]
+        yield "device_mounts", 0, 100 * mean(changes_device(target) for target in targets)
         yield "names_bytes", 0, sum(len(f"/{path}") + 1 if path else 1 for path in place.system.paths)
         _, table, _ = bench.json("mounts", place.top, "--by", "mountinfo")
         yield "table_found", 0, len(table["mounts"])
@@ -203,10 +255,32 @@ def details(bench):
         for method, *more in (("getmnt1",), ("getmnt2", "--hints", "none")):
             yield f"large_{method}_reads", 0, bench.json(*mounts(bench, place, method, *more)[1:])[2]["getdents64"]
 
+    def aliases(place):
+        """The device numbers at a bind mount, and at a subvolume that is mounted nowhere else."""
+        directory, bound, subvolume = (os.path.join(place.top, name) for name in ("directory", "bound", "subvolume"))
+        os.mkdir(directory)
+        os.mkdir(bound)
+        mount(directory, bound, flags=MS_BIND)
+        run(["btrfs", "subvolume", "create", subvolume])
+        yield "device_bind", 0, 100 * changes_device(bound)
+        yield "device_subvolume", 0, 100 * changes_device(subvolume)
+
     yield from bench.at("S16", small)
     yield from bench.at("tmpfs", large)
+    yield from bench.at("btrfs", aliases)
+    for name, prefix in (("S6", "font"), ("S6-bare", "bare")):
+
+        def bushy(place):
+            for method in METHODS:
+                yield f"{prefix}_{method}_stats", 0, bench.json(*mounts(bench, place, method)[1:])[0]["stat_calls"]
+
+        yield from bench.at(name, bushy)
     yield from lines_of_code()
     yield from this_machine(bench)
+
+
+def changes_device(path):
+    return os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev
 
 
 def heap(place, command):
@@ -219,16 +293,10 @@ def heap(place, command):
 
 def loaded(bench, place):
     """The gain while two busy processes share each processor."""
-    end_with_parent = lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=end_with_parent) for _ in range(2 * os.cpu_count())]
-    try:
+    with busy_processes(2 * os.cpu_count(), "while :; do :; done"):
         for trial in range(2 * bench.trials):
             for method in METHODS:
                 yield f"loaded_{method}_real", trial, run(mounts(bench, place, method))["real"]
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 SOURCES = {
@@ -249,7 +317,10 @@ def lines_of_code():
 def this_machine(bench):
     """Mounts and /dev of the machine that the suite runs on."""
     with open("/proc/self/mountinfo") as table:
-        targets = [line.split()[4] for line in table]
+        rows = [line.split() for line in table]
+    targets, devices = [row[4] for row in rows], {row[0]: row[2] for row in rows}
+    changed = [row[2] != devices[row[1]] for row in rows if row[1] in devices and row[1] != row[0]]
+    yield "here_device_changes", 0, 100 * mean(changed) if changed else ""
     depths = [0 if target == "/" else target.count("/") for target in targets]
     yield "here_mounts", 0, len(targets)
     yield "here_near_root", 0, 100 * sum(depth <= 4 for depth in depths) / len(depths)
@@ -338,6 +409,43 @@ def accounts(bench):
                     yield f"real_{name}", trial, ran["real"]
 
     yield from bench.at("ext4-tree", without)
+    yield from bench.at("ext4", bare_calls)
+    yield from bench.at("tmpfs", tar_calls)
+
+
+def compiled(place, source):
+    program = os.path.join(place.top, "program")
+    subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name(source)], check=True)
+    return program
+
+
+def bare_calls(place):
+    """Prices of single calls, and how far the processors' counters are apart: see calls.c."""
+    program = compiled(place, "calls.c")
+    for number in range(1000):
+        Path(place.top, f"f{number}").touch()
+    for trial in range(5):
+        said = subprocess.run([program, place.top], capture_output=True, text=True, check=True).stdout
+        for figure, value in map(str.split, said.splitlines()):
+            yield f"{figure}_ns", trial, float(value)
+
+
+INFORMATION = "newfstatat,fstat,lstat,stat,statx,getdents64,getxattr,lgetxattr,fgetxattr,listxattr,llistxattr,flistxattr,readlink,readlinkat"
+
+
+def tar_calls(place):
+    """Calls for information of GNU tar, with what the memo's backup saves: a thousand empty directories, and a thousand files."""
+    made = {"dir": os.mkdir, "file": lambda path: Path(path).write_text("contents\n")}
+    for kind, make in made.items():
+        counts = {}
+        for many in (0, 1000):
+            tree = os.path.join(place.top, f"{kind}-{many}")
+            os.mkdir(tree)
+            for number in range(many):
+                make(os.path.join(tree, f"{kind}{number}"))
+            command = ["tar", "--acls", "--xattrs", "-cf", f"{tree}.tar", os.path.basename(tree)]
+            counts[many] = len(strace(place.top, INFORMATION, command))
+        yield f"tar_{kind}_calls", 0, (counts[1000] - counts[0]) / 1000
 
 
 def account_rows(fs, trial, account):
@@ -406,9 +514,11 @@ def searches(bench):
                 yield f"{fs}_new_again_seconds", trial, again["seconds"]
                 removed = bench.json("pathwalk", "-r", root)[1]["removed"]
                 yield f"{fs}_remove_seconds", trial, removed["seconds"]
-            yield f"{fs}_objects", 0, created["objects"]
-            yield f"{fs}_found", 0, first["found"]
-            yield f"{fs}_lookups_per_name", 0, second["lookups"] / second["files"]
+                short = os.path.join(place.top, "short")
+                bench.json("pathwalk", "-c", "-l", 1, short)
+                _, again = bench.json("pathwalk", "-t", "-l", 1, "--repeat", 2, short)[1]["test"]["passes"]
+                yield f"{fs}_second_of_one_seconds", trial, again["seconds"]
+                bench.json("pathwalk", "-r", "-l", 1, short)
 
         yield from bench.at(fs, search)
     yield from bench.at("tmpfs", loaders)
@@ -433,6 +543,7 @@ def loaders(place):
     yield "shell_tried", 0, tried
     yield "shell_failed", 0, failed
     yield "shell_failed_twice", 0, named("hostname; hostname; :")[1]
+    yield "shell_failed_next", 0, named("hostname; $BASH -c 'hostname; :'; :")[1]
     for name, more in {"cache": {}, "path": {"LD_LIBRARY_PATH": ":".join(f"/lib/none-{n}" for n in range(LIBRARY_PATH))}}.items():
         lines = strace(place.top, "openat", ["/bin/true"], more)
         yield f"linker_{name}_failed", 0, sum("ENOENT" in line and ".so" in line and "preload" not in line for line in lines)

@@ -1,6 +1,7 @@
 """Places to measure in, by name, each in a mount namespace of its own: the synthetic systems and new file systems.
 
-    S1 ... S20           a system of systems.csv, each mount a tmpfs;  S16-ext4: each mount an ext4 image
+    S1 ... S20           a system of systems.csv, each mount a tmpfs
+    S16-ext4, S6-bare    the same: each mount an ext4 image; without the bushy directory
     R1 ... R40           a random system of 10 to 1,000 mounts
     tmpfs, ext4, xfs, btrfs         an empty file system of 3 GiB; read_ahead_kb is 128
     ext4-1k              an empty ext4 with blocks of 1 KiB
@@ -44,9 +45,10 @@ class Place:
     def __init__(self, name, top, scratch):
         self.name, self.top = name, top
         kind, _, more = name.partition("-")
-        self.system = System(row_of(kind)) if kind[0] in "SR" else None
+        bare = {"bushy_in": "none"} if more == "bare" else {}
+        self.system = System(row_of(kind) | bare) if kind[0] in "SR" else None
         self.image = None
-        if self.system and more:
+        if self.system and more == "ext4":
             self.system.build_images(top, scratch)
             self.system.mount_images(top)
         elif self.system:

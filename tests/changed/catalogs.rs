@@ -542,9 +542,11 @@ for name, (some, options) in ways.items():
 const CLAIM: &str = r#"
 rows = 1 << 18
 def write(path, names, **options):
+    alternating = pyarrow.array([row % len(names) for row in range(rows)])
     def column(field):
-        values = names if field.name == "name" else [table[field.name][0].as_py()]
-        return pyarrow.array(values * (rows // len(values)), type=field.type)
+        if field.name == "name":
+            return pyarrow.array(names, type=field.type).take(alternating)
+        return pyarrow.repeat(table[field.name][0], rows)
     columns = [column(field) for field in table.schema]
     large = pyarrow.Table.from_arrays(columns, schema=table.schema.with_metadata({b"fathom.catalog": json.dumps(about).encode()}))
     pyarrow.parquet.write_table(large, path, row_group_size=rows, **options)

@@ -1,4 +1,4 @@
-//! The end-to-end tests of jobs of several ranks, with the feature `mpi`.
+//! End-to-end tests of MPI jobs with several ranks, with the feature `mpi`.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! The end-to-end tests of the program: a module for each command and each kind of document. Those that measure time are in
-//! `timed.rs`, and those of MPI jobs in `jobs.rs`.
+//! End-to-end tests of the program: a module for each command and each kind of document. Tests that
+//! measure time are in `timed.rs`, and tests of MPI jobs in `jobs.rs`.
 
 #![allow(
     clippy::disallowed_methods,

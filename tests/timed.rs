@@ -1,4 +1,4 @@
-//! The end-to-end tests of the commands that measure time: each runs alone.
+//! End-to-end tests of the commands that measure time: each runs alone.
 
 #![allow(
     clippy::disallowed_methods,

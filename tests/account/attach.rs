@@ -1,5 +1,5 @@
-//! What `fathom account -p` counts of processes that run already is what `strace -f -c -p` counts,
-//! and they do not notice it.
+//! Tests of `fathom account -p`: for running processes it counts the calls that `strace -f -c -p`
+//! counts, and the processes do not notice the meter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
@@ -19,20 +19,20 @@ use crate::support::{Need, fathom, require, run};
 
 pub(crate) type Counts = BTreeMap<String, (u64, u64)>;
 
-/// A shell that waits until [`Workload::go`], and then works. While it waits it makes no call that
-/// is counted: a child waits at the FIFO.
+/// A shell that waits until [`Workload::go`], and then works. While the shell waits it makes no
+/// call that is counted: a child waits at the FIFO.
 pub(crate) struct Workload {
     child: Child,
     fifo: PathBuf,
 }
 
 impl Workload {
-    /// `$1` is the directory of the work.
+    /// Starts the shell. In `work`, `$1` is the directory of the test.
     pub(crate) fn start(at: &Path, work: &str) -> Workload {
         Workload::after(":", at, work)
     }
 
-    /// It does something before it waits.
+    /// The same, but the shell first runs `preparation`, and waits after that.
     fn after(preparation: &str, at: &Path, work: &str) -> Workload {
         let fifo = at.join("fifo");
         let _ = std::fs::remove_file(&fifo);
@@ -74,7 +74,7 @@ impl Workload {
         );
     }
 
-    /// Its output and status.
+    /// Waits for the end of the shell. Returns its output and exit status.
     pub(crate) fn end(mut self) -> (String, Option<i32>) {
         let (mut text, mut stdout) = (String::new(), self.child.stdout.take().unwrap());
         stdout.read_to_string(&mut text).unwrap();
@@ -82,7 +82,7 @@ impl Workload {
     }
 }
 
-/// If a test fails, nothing stays that waits, and keeps the output of the tests open.
+/// If a test fails, the shell must not wait forever: it would keep the output of the tests open.
 impl Drop for Workload {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
@@ -174,7 +174,7 @@ pub(crate) fn strace(log: &Path, pid: &str) -> Command {
     strace
 }
 
-/// What strace counts of this work, and how that ends.
+/// The calls that strace counts of this work, and the output and status of the shell.
 fn traced(at: &Path, work: &str) -> (Counts, (String, Option<i32>)) {
     let log = at.join("log");
     let workload = Workload::start(at, work);
@@ -187,7 +187,7 @@ fn traced(at: &Path, work: &str) -> (Counts, (String, Option<i32>)) {
     (counts, ended)
 }
 
-/// Every meter counts what strace counts of this work, and finds these files.
+/// Checks that every meter counts the calls that strace counts of this work, and finds these files.
 fn agree(work: &str, files: &[&str]) {
     let at = tempfile::tempdir().unwrap();
     let json = at.path().join("report");
@@ -251,7 +251,7 @@ fn processes_of_another_pid_namespace_are_counted_as_strace_does() {
 #[test]
 fn files_that_were_open_before_have_names() {
     if require(&[Need::Root]) {
-        // The shell's working directory and its descriptor 4 are from before.
+        // The shell's working directory and its descriptor 4 were opened before the meter attached.
         let at = tempfile::tempdir().unwrap();
         let json = at.path().join("report");
         std::fs::write(at.path().join("early"), "a\nb\n").unwrap();
@@ -267,7 +267,7 @@ fn files_that_were_open_before_have_names() {
             let row = rows
                 .iter()
                 .find(|row| Path::new(row["path"].as_str().unwrap()) == early);
-            // By the shell, and by the cat that it starts.
+            // The file is read by the shell, and by the cat that the shell starts.
             assert!(
                 row.unwrap()["gates"]["read"].as_u64().unwrap() >= 3,
                 "{rows:?}"
@@ -283,7 +283,7 @@ fn attaching_many_times_changes_nothing() {
     }
     let at = tempfile::tempdir().unwrap();
     let json = at.path().join("report");
-    // It is busy until the FIFO is opened and closed.
+    // The shell is busy until the FIFO is opened and closed.
     let work = "cat \"$1/fifo\" & i=0; while kill -0 $! 2>/dev/null; do test -e \"$1\"; i=$((i+1)); done; \
                 test $i -gt 0 && echo done; exit 5";
     for meter in METERS {
@@ -303,7 +303,7 @@ fn attaching_many_times_changes_nothing() {
     }
 }
 
-/// Also of a child that its parent does not wait for.
+/// CPU time also counts for a child that its parent does not wait for.
 #[test]
 fn cpu_time_of_processes_that_end_is_counted() {
     if !require(&[Need::Root]) {
@@ -327,8 +327,8 @@ fn cpu_time_of_processes_that_end_is_counted() {
         let result = report(&json);
         let [user, sys] = ["user", "sys"].map(|field| result[field].as_f64().unwrap());
         let counted = user + sys;
-        // The clocks lack a part of each context switch, and go on in interrupts and while a hypervisor
-        // gives the processor to others. The times of the shell are cut to ticks.
+        // The process clocks lack a part of each context switch, and go on in interrupts and while
+        // a hypervisor gives the processor to others. The shell truncates its times to ticks.
         assert!(
             used > 0.0 && counted >= 0.8 * used && counted <= 1.5 * used + stolen + 0.05,
             "{meter}: {counted} s, {times:?} s of which {used_before} before, {stolen} s stolen"
@@ -352,10 +352,11 @@ fn stolen_time() -> f64 {
     ticks.skip(5).take(3).sum::<f64>() / 100.0
 }
 
-/// User and system time of a shell in what its `times` has written, in seconds.
+/// User and system time of a shell, from the output of its builtin `times`, in seconds.
 fn shell_time(file: &Path) -> f64 {
     let text = std::fs::read_to_string(file).unwrap();
-    // As in 0m0.120s. The second line has the times of children, which have a file of their own.
+    // The format is 0m0.120s. The second line has the times of children, which write to their own
+    // file.
     let words = text.lines().next().unwrap().split_whitespace();
     let times = words.map(|word| {
         let (minutes, seconds) = word.strip_suffix('s').unwrap().split_once('m').unwrap();
@@ -449,7 +450,7 @@ fn ctrl_c_ends_with_a_report_and_a_kill_leaves_nothing() {
         assert_eq!(report(&json)["attached"], 1);
         let before = loaded();
         let (mut child, _stderr) = attach_fathom(meter, &workload.pid(), &json);
-        // With those of other tests, which end, too.
+        // The set includes BPF programs of other tests, which end, too.
         let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
         assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
         child.kill().unwrap();
@@ -479,7 +480,8 @@ fn processes_that_cannot_be_metered_are_refused() {
         &["-p", &zombie],
         &format!("process {zombie} does not exist"),
     );
-    // Of several processes, some may have ended since they were listed.
+    // fathom ignores ended processes in a list of several: they may have ended since they were
+    // listed.
     let mut alive = Command::new("cat");
     let mut alive = alive.stdin(Stdio::piped()).spawn().unwrap();
     for meter in METERS {
@@ -526,13 +528,13 @@ fn processes_that_cannot_be_metered_are_refused() {
 struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// One in each hierarchy in which one can be made: that of version 2, and one of version 1.
+    /// Creates one cgroup of version 2 and one of version 1, where the machine allows it.
     fn of_each_version() -> Vec<(&'static str, TestCgroup)> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let make = |fstype: &'static str| {
             mounts.lines().find_map(|line| {
                 let fields: Vec<&str> = line.split(' ').collect();
-                // An empty cgroup of cpuset takes no processes.
+                // A new cgroup of the cpuset controller accepts no processes.
                 if fields[2] != fstype || fields[3].contains("cpuset") {
                     return None;
                 }
@@ -553,7 +555,8 @@ impl TestCgroup {
 impl Drop for TestCgroup {
     fn drop(&mut self) {
         for dir in [self.0.join("below"), self.0.clone()] {
-            // The last process may be about to end. After a panic, others may be left.
+            // The last process may be about to end. After a panic, processes may be left in the
+            // cgroup.
             wait_until("the cgroup is empty", || {
                 std::fs::remove_dir(&dir).is_ok() || std::thread::panicking()
             });
@@ -574,7 +577,8 @@ fn the_processes_of_a_cgroup_are_counted_as_strace_does() {
     let cgroups = TestCgroup::of_each_version();
     assert!(!cgroups.is_empty(), "no cgroup can be made");
     for (version, cgroup) in &cgroups {
-        // A process of a cgroup of version 1 that comes later is found a little later.
+        // The meter polls a cgroup of version 1, so it finds a process that joins later with a
+        // delay.
         for comes_later in [false, true]
             .into_iter()
             .take(1 + usize::from(*version == "cgroup2"))
@@ -624,7 +628,7 @@ fn all_processes_of_the_machine_are_counted_but_fathom() {
     }
     let at = tempfile::tempdir().unwrap();
     let json = at.path().join("report");
-    // A program of this name runs only here.
+    // No other process on the machine runs a program of this name.
     let tool = at
         .path()
         .join(format!("fathom-test-{}", std::process::id()));
@@ -639,7 +643,7 @@ fn all_processes_of_the_machine_are_counted_but_fathom() {
     alone.arg(&json).arg(&tool).arg(at.path().join("input"));
     run(&mut alone).exits(0);
     let expected = named(&report(&json)).unwrap();
-    // It waits for its input, and is metered from its next call on.
+    // The program waits for input, and is metered from its next call on.
     let mut running = program(&tool, ["-"]);
     running.stdin(Stdio::piped()).stdout(Stdio::null());
     let mut running = running.spawn().unwrap();
@@ -659,7 +663,8 @@ fn all_processes_of_the_machine_are_counted_but_fathom() {
         let row = rows.iter().find(|row| row["pid"] == pid);
         row.map(|row| (row["program"].clone(), row["gates"].clone()))
     };
-    // Its execve(2) is counted for the program that it replaces.
+    // The execve(2) of the later process counts for the program that called it, so `tool` has the
+    // expected calls.
     let (_, counted) = gates(later).unwrap();
     assert_eq!(counted, expected, "{result}");
     let (name, counted) = gates(running.id()).unwrap();

@@ -1,4 +1,5 @@
-//! A command under a meter: its output and status are its own, and the account is of it.
+//! Tests of a command under a meter: its output and status do not change, and the account is
+//! correct.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +14,7 @@ use crate::support::build::{chmod, file, name, tmpfs};
 use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
-/// The account of a command, of which nothing else is wanted.
+/// The account of a command whose output the test does not need.
 pub(crate) fn account<A: Into<OsString>>(
     flags: &[&str],
     command: impl IntoIterator<Item = A>,
@@ -91,8 +92,7 @@ fn command_keeps_its_input_output_and_exit_status() {
             "{text}"
         );
     }
-    // Without a file the report goes to stderr; with --json to stdout, behind what the command has
-    // written.
+    // Without -o the report goes to stderr; with --json to stdout, after the output of the command.
     let ran = run(&mut fathom([
         "account",
         "--",
@@ -603,7 +603,8 @@ fn prices_are_read_from_the_output_of_probe() {
     run(&mut program(Path::new("sh"), ["-c", &piped])).exits(0);
     let piped: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert_eq!(piped["result"]["model"]["prices"], value["model"]["prices"]);
-    // That of the cheapest question by name, whichever ones `stat` asked: given, not measured here.
+    // `--prices` gives the fixed cost: the price of the cheapest call for information by name. It
+    // is not measured.
     assert_eq!(value["model"]["fixed_ns"], 5000.0, "{}", value["model"]);
 }
 

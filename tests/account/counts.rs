@@ -1,10 +1,9 @@
-//! What a meter counts is what `strace -f -c` counts, gate by gate.
+//! Tests that a meter counts the same system calls as `strace -f -c`, by name.
 //!
-//! Each command makes the same calls in every run, as far as one can write such commands; where the
-//! scheduler has its say in spite of that (how a pipe's bytes fall into reads, who takes a token of
-//! make's first; a meter that lost calls, and said so, on a machine that was too busy), runs of
-//! both are repeated until a pair agrees. A meter that misses a call, or counts one twice, never
-//! agrees.
+//! Each command makes the same calls in every run, as far as possible. Where the scheduler decides
+//! (how a pipe's bytes are divided into reads, which process gets make's first token), or where a
+//! meter reports lost calls on a busy machine, pairs of runs are repeated until one agrees. A meter
+//! that misses a call, or counts one twice, never agrees.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,23 +20,23 @@ use crate::support::run::{Ran, program};
 use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require, run};
 
-/// Every meter; a new one is held to all of this by its name.
+/// Every meter. A new meter must pass all of these tests, so add its name here.
 pub(crate) const METERS: [&str; 2] = ["bpf", "ptrace"];
 
-/// Pairs of runs until one agrees.
+/// Maximum number of pairs of runs; the test passes as soon as one pair agrees.
 const ROUNDS: usize = 5;
 
 type Counts = BTreeMap<String, (u64, u64)>;
 
 /// How to run the programs of a test.
 struct Place<'a> {
-    /// Those that are held to it.
+    /// The meters that must agree with strace.
     meters: &'a [&'a str],
-    /// Where files may be made.
+    /// A directory for files of the test.
     at: &'a Path,
     /// The program under test.
     fathom: PathBuf,
-    /// What is done to a run, whoever counts.
+    /// Prepares a command, whether a meter or strace counts its calls.
     prepare: &'a dyn Fn(&mut Command),
 }
 
@@ -51,7 +50,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What the meter counts, and how the command ended.
+    /// The calls that the meter counts, and the status and output of the command.
     fn metered(&self, meter: &str, words: &[OsString]) -> (Ran, Counts, Value) {
         let report = self.at.join("report");
         let _ = std::fs::remove_file(&report);
@@ -86,7 +85,7 @@ impl<'a> Place<'a> {
         )
     }
 
-    /// What strace counts.
+    /// The calls that strace counts.
     fn traced(&self, words: &[OsString]) -> (Ran, Counts) {
         let log = self.at.join("log");
         let _ = std::fs::remove_file(&log);
@@ -118,8 +117,8 @@ impl<'a> Place<'a> {
         (ran, counts)
     }
 
-    /// Every meter agrees with strace about this command, which says and answers the same under
-    /// both.
+    /// Checks that every meter agrees with strace about this command, whose output and status are
+    /// the same under both.
     fn agree<W: AsRef<OsStr>>(&self, words: &[W]) {
         let words: Vec<OsString> = words.iter().map(|word| word.as_ref().to_owned()).collect();
         for meter in self.meters {
@@ -150,8 +149,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What strace has in its table beside file-system work: waiting, memory, sockets, processes,
-/// signals, clocks. What is left must be counted; a call that nobody has thought of fails the test.
+/// Whether a meter must count a system call of strace's table. The list has the calls that are no
+/// file-system work: waiting, memory, sockets, processes, signals, clocks. All others must be
+/// counted, so that a new call in the table fails the test.
 pub(crate) fn is_metered(name: &str) -> bool {
     const OTHERS: &str = "mmap munmap mprotect mremap madvise brk poll ppoll select pselect6 epoll_create epoll_create1 \
         epoll_ctl epoll_wait epoll_pwait rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_sigpending \
@@ -178,7 +178,7 @@ fn difference(here: &Counts, there: &Counts) -> String {
         .collect()
 }
 
-/// The program of `busy.c`, and its word.
+/// Compiles `busy.c`, and returns the path of the program.
 pub(crate) fn busy(at: &Path) -> PathBuf {
     let built = at.join("busy");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../meter/src/tests/busy.c");
@@ -275,9 +275,9 @@ fn parallel_build() {
             .unwrap();
         }
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
-        // Four compilers at once, and no fifth: whether that one gets make's own standard input, or
-        // a bad one by dup2, depends on who has ended. A run leaves nothing behind for the next
-        // one.
+        // make starts four compilers at once, and no fifth: whether a fifth gets make's own
+        // standard input, or an invalid one by dup2, depends on the order in which jobs end. A run
+        // leaves no files behind for the next one.
         let text = "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
         place.agree(&[
@@ -293,7 +293,8 @@ fn parallel_build() {
 #[test]
 fn names_that_are_not_utf8() {
     on_a_plain_directory(&[STRACE], |place| {
-        // `ls -la` prints the time of the parent, in which nothing else may be made meanwhile.
+        // `ls -la` prints the time of the parent directory, so nothing else may create files there
+        // meanwhile.
         let parent = dir(place.at.join("parent"));
         let odd = parent.join(name(b"\xff\xfe\n\x1b[1m"));
         place.agree(&[OsStr::new("mkdir"), "-p".as_ref(), odd.as_os_str()]);
@@ -380,7 +381,7 @@ fn set_user_id_programs_cause_a_warning() {
                 warned.contains("without its set-user-ID privilege"),
                 "{value}"
             );
-            // Metered by the superuser, it does gain it.
+            // Metered by the superuser, the program gains the privilege of its set-user-ID bit.
             let place = Place::new(&open);
             let user = ["setpriv", "--reuid", "1000", "--clear-groups"].map(OsString::from);
             let (ran, _, value) = place.metered("ptrace", &[&user[..], &words[..]].concat());

@@ -1,4 +1,5 @@
-//! A metered command notices nothing, and nothing stays behind.
+//! Tests that a metered command does not notice the meter, and that no BPF program, mount or
+//! process is left behind.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -32,7 +33,7 @@ fn metered(meter: &str, words: &[&str]) -> Command {
     fathom(args.map(OsString::from))
 }
 
-/// What the command prints is the same without a meter, and with each.
+/// Checks that a command prints the same without a meter and with each meter. Returns the output.
 fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
     let mut plain = program(Path::new(words[0]), &words[1..]);
     prepare(&mut plain);
@@ -75,15 +76,15 @@ fn command_keeps_environment_descriptors_and_arguments() {
 fn signal_dispositions_are_inherited() {
     let words = ["grep", "-E", "^Sig(Blk|Ign|Cgt):", "/proc/self/status"];
     let before = unchanged(&words, |_| {});
-    // Rust's runtime ignores SIGPIPE and then it is restored: what somebody wanted ignored is to
-    // stay so.
+    // Rust's runtime ignores SIGPIPE. The meter restores the disposition for the command, but
+    // signals that the caller has ignored must stay ignored.
     let ignoring = unchanged(&words, |command| {
         // SAFETY: one system call between fork and exec.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
                 libc::signal(libc::SIGHUP, libc::SIG_IGN);
-                // Whoever ignores this one cannot wait for a child.
+                // With SIGCHLD ignored, a process cannot wait for a child.
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
                 Ok(())
@@ -113,7 +114,7 @@ fn closed_standard_streams_stay_closed() {
     }
 }
 
-/// Starts a command, which says when it is ready. Its standard input is a pipe.
+/// Starts a command, and waits until it prints that it is ready. Its standard input is a pipe.
 fn begin(command: &mut Command) -> Child {
     let mut child = command
         .stdin(Stdio::piped())
@@ -180,8 +181,8 @@ fn second_signal_stops_waiting_for_descendants() {
             meter,
             &["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo ready"],
         ));
-        // The command itself ends at once; its child is waited for until somebody says that it need
-        // not be.
+        // The command itself ends at once. fathom waits for its child until a signal interrupts
+        // that.
         wait_until("the command has ended", || children(child.id()).is_empty());
         wait_until_read(meter, child.id());
         assert!(child.try_wait().unwrap().is_none(), "{meter}");
@@ -190,8 +191,8 @@ fn second_signal_stops_waiting_for_descendants() {
     }
 }
 
-/// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not
-/// share the defendant's code.
+/// Ids of all BPF programs that are loaded on this machine. The test asks the kernel itself, so
+/// that it does not share a fault of the tested code.
 pub(crate) fn loaded() -> BTreeSet<u32> {
     const PROG_GET_NEXT_ID: libc::c_long = 11;
     let mut ids = BTreeSet::new();
@@ -212,20 +213,21 @@ pub(crate) fn loaded() -> BTreeSet<u32> {
     ids
 }
 
-/// Waits until none of these programs is left. Those of other tests end with these.
+/// Waits until all these programs are unloaded. Programs of other tests end with their tests.
 pub(crate) fn wait_until_unloaded(programs: &BTreeSet<u32>) {
     wait_until("the programs are unloaded", || {
         loaded().is_disjoint(programs)
     });
 }
 
-/// Waits until a meter has read the records of all that has happened by now.
+/// Waits until a meter has read the records of all calls so far.
 pub(crate) fn wait_until_read(meter: &str, fathom: u32) {
     if meter == "ptrace" {
-        // It hears of each event before the process goes on.
+        // The ptrace meter learns of each event before the process continues.
         return wait_until_blocked(fathom, &[libc::SYS_wait4, libc::SYS_waitid]);
     }
-    // Between the second and the third time it has read everything.
+    // The meter reads all records each time before it sleeps: after the third time, all of them are
+    // read.
     let before = times_asleep(fathom);
     wait_until("the meter waits", || times_asleep(fathom) >= before + 3);
 }
@@ -288,7 +290,7 @@ fn memory_does_not_grow_with_the_number_of_calls() {
         result["gates"][gate]["calls"].as_u64().unwrap(),
         result["lost"].as_u64().unwrap(),
     );
-    // The totals lack nothing, whatever the machine does meanwhile.
+    // The totals are complete, even if the details of some calls are lost.
     assert!(calls >= many as u64, "{calls} calls, {lost} lost");
     assert!(
         lost == 0 || !value["warnings"].as_array().unwrap().is_empty(),
@@ -352,7 +354,7 @@ fn kill_9_detaches_from_the_command() {
         let before = answer().expect("the command works");
         child.kill().unwrap();
         assert_eq!(ends(&mut child).signal(), Some(9), "{meter}");
-        // Without ptrace's tracer each of its calls would fail.
+        // Without its ptrace tracer, each call of the process fails.
         let expected = (meter != "ptrace").then_some(before);
         assert_eq!(answer(), expected, "{meter}");
     }

@@ -1,7 +1,8 @@
-//! Several counters of one run: what `fathom account -p` counts of a process while others count its
-//! calls, too, is what they count. So it does not matter whether the process makes the same calls in
-//! every run. `make -j2` does not: whether it writes a token to the pipe of its job server, reads it
-//! back, and gives a job another standard input by dup2(2), depends on which jobs have ended.
+//! Several counters of one run: `fathom account -p` counts the same calls of a process as strace
+//! and perf that are attached to it at the same time. So the process need not make the same calls
+//! in every run. `make -j2`, for example, does not: whether it writes a token to the pipe of its
+//! job server, reads it back, and gives a job a different standard input by dup2(2), depends on the
+//! order in which jobs end.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -22,14 +23,15 @@ use crate::support::{Need, require};
 
 const NEEDS: [Need; 2] = [Need::Root, Need::Program("strace")];
 
-/// Counters that can be attached to a process at a time: it has only one tracer.
+/// Pairs of counters that can be attached to a process at the same time: a process has only one
+/// tracer.
 const TOGETHER: [[&str; 2]; 2] = [["bpf", "strace"], ["ptrace", "bpf"]];
 
-/// What counts the calls of a process, from now until the process has ended.
+/// A program that counts the calls of a process, from its attachment until the process ends.
 struct Counter {
     name: &'static str,
     child: Child,
-    /// Open, so that it can be written to.
+    /// Kept open, so that the counter can still write to it.
     _stderr: Option<BufReader<ChildStderr>>,
     result: PathBuf,
 }
@@ -58,7 +60,7 @@ impl Counter {
         }
     }
 
-    /// What it has counted.
+    /// Waits for the end of the counter. Returns its counts.
     fn counts(mut self) -> Counts {
         let status = self.child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{}", self.name);
@@ -74,7 +76,7 @@ impl Counter {
     }
 }
 
-/// Starts `perf trace -s`, and waits until it waits for calls. Where there is no tracefs, it mounts one.
+/// Attaches `perf trace -s`, and waits until it is ready. Mounts a tracefs if there is none.
 pub(crate) fn attach_perf_trace(pid: &str, result: &Path) -> Child {
     let namespace = ["--mount", "--propagation", "private"];
     let mut command = program(Path::new("unshare"), namespace);
@@ -88,8 +90,8 @@ pub(crate) fn attach_perf_trace(pid: &str, result: &Path) -> Child {
     child
 }
 
-/// What `perf trace -s` has counted in all threads. It may lack calls: perf 6.1 loses one in 2,000
-/// without a message, also where a process makes few calls a second.
+/// The counts of `perf trace -s`, over all threads. Calls may be missing: perf 6.1 loses one in
+/// 2,000 without a message, even if a process makes few calls a second.
 fn perf_trace_counts(summary: &Path) -> Counts {
     let text = std::fs::read_to_string(summary).unwrap();
     let mut all = Counts::new();
@@ -100,8 +102,8 @@ fn perf_trace_counts(summary: &Path) -> Counts {
     all
 }
 
-/// Has all of them count the calls of a process in which `work` makes it do something and end. They
-/// must agree; only `perf trace` may have fewer, and then there is no result.
+/// Lets all counters count the calls of a process, in which `work` triggers its work and its end.
+/// The counts must agree; only `perf trace` may have fewer calls, and then the result is `None`.
 fn try_to_count<const N: usize>(
     counters: [&'static str; N],
     pid: &str,
@@ -136,7 +138,7 @@ fn lacks_calls(some: &Counts, all: &Counts) -> bool {
     some != all && some.iter().all(no_more)
 }
 
-/// The same with counters of which none loses calls without a message.
+/// The same, with counters that lose no calls silently.
 fn counted_by<const N: usize>(
     counters: [&'static str; N],
     pid: &str,
@@ -151,14 +153,14 @@ fn threads(pid: &str) -> usize {
     threads.map_or(0, Iterator::count)
 }
 
-/// The calls of a process that waits for events.
+/// System calls in which a process waits for events.
 const WAITING: &[libc::c_long] = &[
     libc::SYS_ppoll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
 ];
 
-/// A web server of Python, which serves each request in a thread of its own.
+/// A web server in Python, which serves each request in a new thread.
 struct WebServer {
     child: Child,
     port: u16,
@@ -191,7 +193,7 @@ impl WebServer {
         self.child.id().to_string()
     }
 
-    /// No request is being served.
+    /// Waits until the server is serving no request.
     fn wait_until_idle(&self) {
         wait_until("the server waits", || {
             threads(&self.pid()) == 1
@@ -263,8 +265,8 @@ fn a_parallel_build_is_counted_as_by_its_tracer() {
     }
 }
 
-/// Attached to a process, `perf trace` counts the threads that it has then, and none that begin later.
-/// In one of a few runs it loses no calls.
+/// An attached `perf trace` counts the existing threads of a process, and none that begin later. In
+/// one of a few runs it loses no calls.
 #[test]
 fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
     const RUNS: usize = 4;
@@ -296,7 +298,7 @@ fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
     }
 }
 
-/// A way of `tasks.c`, which has begun.
+/// Starts `tasks.c` with this argument.
 fn tasks(at: &Path, way: &str) -> Child {
     let built = at.join("tasks");
     let source = at.join("tasks.c");
@@ -308,7 +310,8 @@ fn tasks(at: &Path, way: &str) -> Child {
             .args([&built, &source]),
     );
     let mut command = program(&built, [way]);
-    // The C library would read the number of processors when threads have made more than eight arenas.
+    // Without this, the C library would read the number of processors as soon as threads have
+    // created more than eight arenas.
     command.env("MALLOC_ARENA_MAX", "1");
     let mut child = command
         .stdin(Stdio::piped())
@@ -332,7 +335,7 @@ fn threads_that_begin_and_end_while_we_attach_are_counted() {
     let at = tempfile::tempdir().unwrap();
     let calls = std::iter::once(("access".to_owned(), (CALLS, CALLS)));
     let calls: Counts = calls.collect();
-    // strace lists the threads once, and misses those of whole chains (100 or 300 calls of 400).
+    // strace lists the threads once, and misses whole chains of threads (100 or 300 calls of 400).
     for counters in [["bpf", "ptrace"], ["ptrace", "bpf"]] {
         let mut child = tasks(at.path(), "chains");
         wait_until_blocked(child.id(), &[libc::SYS_rt_sigtimedwait]);

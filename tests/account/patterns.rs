@@ -1,4 +1,4 @@
-//! The redundant patterns in programs that everybody has.
+//! Tests that patterns of redundant calls are found in common programs.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn pattern(value: &Value, name: &str) -> Found {
     }
 }
 
-/// Directories with so many files each.
+/// Creates directories with `files` files each.
 fn tree(top: &Path, directories: usize, files: usize) {
     for d in 0..directories {
         (0..files).for_each(|f| drop(file(top.join(format!("d{d}/f{f}")), 100)));
@@ -50,7 +50,7 @@ fn patterns_of_ls_find_and_du() {
     tree(&top.join("t"), 10, 5);
     let here = top.to_str().unwrap();
     let t = &format!("{here}/t")[..];
-    // Each of the ten directories, and the one above them.
+    // The pattern occurs for each of the ten directories, and for their parent.
     let find = account(&[], ["find", t]);
     assert_eq!(pattern(&find, "tiny-directory").count, 11);
     assert!(
@@ -61,7 +61,7 @@ fn patterns_of_ls_find_and_du() {
     );
     let grep = account(&[], ["grep", "-r", "no-such-thing", t]);
     assert_eq!(pattern(&grep, "tiny-directory").count, 11);
-    // What cp copies it asks for by name, opens, and asks again.
+    // For each file, cp calls stat by name, open, and fstat.
     let cp = account(&[], ["cp", "-a", t, &format!("{here}/copy")]);
     let chains = pattern(&cp, "stat-open-fstat");
     assert!(

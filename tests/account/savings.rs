@@ -1,4 +1,4 @@
-//! What changes are said to save, against what they do save: programs that do the same both ways.
+//! Tests of estimated savings against real ones: programs that do the same work in two ways.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::support::{Need, in_namespace, require};
 
 const FILES: u32 = 100;
 
-/// The program, and files for it.
+/// The program `ways.c`, and files for it.
 struct Ways {
     _dir: tempfile::TempDir,
     program: PathBuf,
@@ -46,7 +46,7 @@ impl Ways {
         }
     }
 
-    /// Whether something can be done in this way on this machine.
+    /// Whether this machine supports a way.
     fn runs(&self, way: &str) -> bool {
         const IMPOSSIBLE: i32 = 77;
         let ran = Command::new(&self.program)
@@ -73,8 +73,8 @@ fn change<'a>(value: &'a Value, name: &str) -> &'a Value {
     changes.iter().find(|row| row["change"] == name).unwrap()
 }
 
-/// Checks that a change which turns one way into another makes as many calls fewer as predicted,
-/// but for `rest` of them. How long these take is measured by `bench/suite savings`.
+/// Checks that a change from one way to the other saves as many calls as predicted, give or take
+/// `rest` calls. `bench/suite savings` measures their time.
 fn makes_fewer_calls(name: &str, way: &str, by: &str, rest: u64) {
     let ways = Ways::new();
     if !ways.runs(by) {
@@ -86,10 +86,10 @@ fn makes_fewer_calls(name: &str, way: &str, by: &str, rest: u64) {
             .map(|gate| gate["calls"].as_u64().unwrap())
             .sum::<u64>()
     };
-    // It examines each call, however busy the machine is, so that nothing is extrapolated.
+    // The ptrace meter examines each call, however busy the machine is, so nothing is extrapolated.
     let exactly = |way| ways.account(&["--meter", "ptrace"], way, 2000);
     let (before, after) = (exactly(way), exactly(by));
-    // Both have those of the program's start, which LD_LIBRARY_PATH makes many.
+    // Both totals include the calls of the program's start; LD_LIBRARY_PATH adds many of them.
     let saves = |value| change(value, name)["saves_calls"].as_u64().unwrap();
     let predicted = saves(&before) - saves(&after);
     let measured = calls(&before) - calls(&after);
@@ -109,7 +109,7 @@ fn one_statx_for_stat_open_fstat_and_close() {
 #[test]
 fn cached_failed_lookups() {
     if require(&[Need::Program("cc")]) {
-        // The first lookup of each name.
+        // Up to `FILES` calls remain: the first lookup of each name.
         makes_fewer_calls("cache-misses", "miss", "none", FILES.into());
     }
 }
@@ -117,7 +117,7 @@ fn cached_failed_lookups() {
 #[test]
 fn statx_by_io_uring() {
     if require(&[Need::Program("cc")]) {
-        // The call that makes the ring, and the last batch.
+        // Some calls remain: io_uring_setup(2), and the last batch.
         makes_fewer_calls("batch-uring", "one", "uring", 5);
     }
 }
@@ -198,20 +198,20 @@ fn on_a_network_file_system_calls_cost_their_latency() {
                 ..SyntheticTree::default()
             };
             let _server = serve_synthetic(remote, &mount);
-            // Failed lookups are not cached.
+            // This server's failed lookups are not cached.
             let mut words = vec![OsString::from("stat")];
             words.extend(std::iter::repeat_n(
                 mount.join("none").into_os_string(),
                 CALLS,
             ));
-            // The first failed lookup of the name stays.
+            // All calls except the first failed lookup of the name are saved.
             let least = latency.as_secs_f64() * (CALLS - 1) as f64;
             for meter in ["bpf", "ptrace"] {
                 let value = account(&["--meter", meter], &words);
                 let [real, overhead] =
                     ["real", "overhead_seconds"].map(|field| value[field].as_f64().unwrap());
                 assert!(real >= least, "{meter}: {real} s of {least} s");
-                // The estimated time that the meter took itself is not part of it.
+                // The elapsed time excludes the estimated time of the meter itself.
                 let elapsed = value["model"]["elapsed_seconds"].as_f64().unwrap();
                 let expected = (real - overhead).max(0.0);
                 assert!((elapsed - expected).abs() < 1e-6, "{meter}: {value}");

@@ -1,9 +1,10 @@
-//! The seconds are those of another witness: `perf trace -s`.
+//! Tests of the measured seconds against an independent measurement, `perf trace -s`.
 //!
-//! `bpf` and `perf trace` take the time between the tracepoints at which a call begins and ends, but
-//! the interval of `perf trace` has all in it that perf does there: on a virtual machine it wakes its reader at each
-//! event, for some 15 µs a call. So the calls here are long ones, which wait for a server, and both
-//! measure the same calls of one process: their difference does not depend on other work of the machine.
+//! `bpf` and `perf trace` both take the time between the tracepoints at which a call begins and
+//! ends, but the interval of `perf trace` includes the work of perf itself: on a virtual machine it
+//! wakes its reader at each event, for some 15 µs a call. So the calls here are long ones, which
+//! wait for a server, and both measure the same calls of one process: their difference does not
+//! depend on other work of the machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::support::{Need, in_namespace, require};
 
 const CALLS: u64 = 30;
 const LATENCY: Duration = Duration::from_millis(10);
-/// Runs until `perf trace` loses no calls.
+/// Maximum number of runs, until `perf trace` loses no calls.
 const RUNS: usize = 4;
 const WITHIN: f64 = 0.1;
 
@@ -31,7 +32,7 @@ pub(crate) struct PerfTraceRow<'a> {
 /// The rows of file-system calls, of all threads.
 pub(crate) fn perf_trace_rows(summary: &str) -> impl Iterator<Item = PerfTraceRow<'_>> {
     summary.lines().filter_map(|line| {
-        // Behind these: shortest, mean, longest, deviation.
+        // The last four columns: shortest, mean, longest, deviation.
         let [name, calls, errors, total, _, _, _, _] =
             line.split_whitespace().collect::<Vec<_>>()[..]
         else {
@@ -49,7 +50,7 @@ pub(crate) fn perf_trace_rows(summary: &str) -> impl Iterator<Item = PerfTraceRo
 #[test]
 fn seconds_in_long_calls_agree_with_perf_trace() {
     if require(&[Need::Root, Need::Fuse, Need::Program("perf")]) {
-        // Where there is no tracefs, perf mounts one.
+        // perf mounts a tracefs if there is none.
         in_namespace(|at| METERS.iter().for_each(|meter| agrees(meter, at)));
     }
 }

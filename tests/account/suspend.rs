@@ -1,4 +1,4 @@
-//! Ctrl-Z and `fg`: a metered command, its meter and the shell of both.
+//! Tests of Ctrl-Z and `fg` with a metered command: the command, its meter and their shell.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -41,7 +41,7 @@ fn suspended_commands_give_the_terminal_back() {
     }
 }
 
-/// Without a terminal nothing would continue the meter, which goes on.
+/// Without a terminal nothing would continue the meter, so it does not stop with the command.
 #[test]
 fn commands_that_others_stop_and_continue_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn commands_that_others_stop_and_continue_end() {
     }
 }
 
-/// The children of the process that becomes fathom are not the command's.
+/// fathom may replace a process by exec. The children of that process do not belong to the command.
 #[test]
 fn inherited_children_are_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ for make in [lambda: libc.syscall(clone, CLONE_UNTRACED | SIGCHLD, 0, 0, 0, 0), 
     print(os.waitstatus_to_exitcode(os.waitpid(pid, WALL)[1]))
 "#;
 
-/// A child that asks not to be traced works, and is counted.
+/// A child that asks not to be traced still works, and its calls are counted.
 #[test]
 fn untraced_children_make_their_calls() {
     if !require(&[Need::Program("python3")]) {

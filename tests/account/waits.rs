@@ -1,4 +1,4 @@
-//! Waiting is told apart by what a descriptor is.
+//! Tests that waits are told apart by the kind of the descriptor.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -16,7 +16,7 @@ use crate::account::meter::wait_until_read;
 use crate::support::wait::{blocked_in, children, wait_until};
 use crate::support::{Need, fathom, require};
 
-/// Calls and seconds by what they waited for.
+/// Calls and seconds by the kind of object that they waited for.
 fn waits(value: &Value) -> BTreeMap<&str, (u64, f64)> {
     let rows = value["waits"].as_array().unwrap().iter();
     rows.map(|row| {
@@ -29,7 +29,7 @@ fn waits(value: &Value) -> BTreeMap<&str, (u64, f64)> {
     .collect()
 }
 
-/// Seconds in calls on files, by every way to add them up.
+/// Seconds in calls on files, summed in three ways.
 fn file_seconds(value: &Value) -> [f64; 3] {
     let sum = |rows: &Value| {
         let rows = rows.as_array().unwrap().iter();
@@ -41,10 +41,10 @@ fn file_seconds(value: &Value) -> [f64; 3] {
     [gates, sum(&value["programs"]), sum(&value["per_directory"])]
 }
 
-/// Checks that the seconds in calls on files of a process with one thread leave room for the time that
-/// it was held in other calls.
+/// Checks that the seconds in calls on files, for a process with one thread, exclude the time for
+/// which the test held the process in other calls.
 fn leave_room(seconds: &[f64], value: &Value, held: Duration) {
-    // Under ptrace, times are calls at their price.
+    // Under ptrace, times are estimated as calls × price.
     if value["model"]["times"] == "measured" {
         let rest = value["real"].as_f64().unwrap() - held.as_secs_f64();
         for seconds in seconds {
@@ -63,13 +63,13 @@ fn fifo_at(dir: &Path) -> PathBuf {
     fifo
 }
 
-/// A command under a meter that waits for what the test does. Its standard input is a pipe.
+/// A metered command that waits for the test. Its standard input is a pipe.
 struct Held {
     meter: &'static str,
     fathom: Child,
     dir: tempfile::TempDir,
     started: Instant,
-    /// How long the command has been held in calls.
+    /// The total time for which the command was held in calls.
     held: Duration,
 }
 
@@ -93,9 +93,9 @@ impl Held {
         }
     }
 
-    /// Waits until the command sleeps in a system call with this number and first argument, and the meter
-    /// has read the records of the calls before. Then holds it there for as long as the rest has taken, or a
-    /// second.
+    /// Waits until the command sleeps in a system call with this number and first argument, and the
+    /// meter has read the records of the calls before. Then holds the command there for as long as
+    /// it has run so far, or for a second.
     fn hold(&mut self, is_it: impl Fn(libc::c_long, u64) -> bool) {
         let pid = self.fathom.id();
         let is_held = |child| blocked_in(child).is_some_and(|(call, first)| is_it(call, first));
@@ -114,7 +114,7 @@ impl Held {
         self.fathom.stdin.as_ref().unwrap().write_all(text).unwrap();
     }
 
-    /// Closes the standard input of the command. Returns its account, and how long it was held.
+    /// Closes the standard input of the command. Returns its account, and for how long it was held.
     fn end(mut self) -> (Value, Duration) {
         drop(self.fathom.stdin.take());
         assert_eq!(self.fathom.wait().unwrap().code(), Some(0));
@@ -122,7 +122,7 @@ impl Held {
     }
 }
 
-/// If a test fails, no process stays that waits.
+/// If a test fails, no waiting process may be left behind.
 impl Drop for Held {
     fn drop(&mut self) {
         if let Ok(None) = self.fathom.try_wait() {
@@ -234,7 +234,7 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
     }
 }
 
-/// A call with two descriptors waits for the one that is no file.
+/// A call with two descriptors waits for the descriptor that is no file.
 #[test]
 fn copies_into_a_pipe_wait_for_it() {
     if !require(&[Need::Program("python3")]) {
@@ -243,8 +243,8 @@ fn copies_into_a_pipe_wait_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
-    // The main thread fills the pipe, until the other one has read from standard input. In the end it
-    // waits, so that the meter can look up the descriptors in /proc.
+    // The main thread fills the pipe, until the other thread has read from standard input. At the
+    // end it waits, so that the meter can look up the descriptors in /proc.
     let text = r#"
 import os, sys, threading
 r, w = os.pipe()
@@ -290,7 +290,7 @@ os.read(0, 1)
     }
 }
 
-/// Beyond the calls that are examined, only those that wait are looked at.
+/// Beyond the limit of examined calls, the meter examines only calls that wait.
 #[test]
 fn waits_beyond_the_limit_of_calls_are_told_apart() {
     if !require(&[Need::Program("python3")]) {
@@ -358,7 +358,7 @@ os.execvp("cat", ["cat"])
     }
 }
 
-/// A FIFO, and a pipe by the name of its descriptor, are pipes whatever name they have.
+/// A FIFO, and a pipe opened by the name of its descriptor, count as pipes whatever their names.
 #[test]
 fn pipes_that_are_opened_by_name_are_pipes() {
     if !require(&[Need::Program("bash")]) {

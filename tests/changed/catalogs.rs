@@ -1,4 +1,5 @@
-//! Catalogs: foreign ones, broken ones, full disks, sudden ends; and what others read in them.
+//! Tests of catalogs: catalogs of other programs, damaged catalogs, full disks and kills; and other
+//! programs that read our catalogs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,8 +77,8 @@ fn file_that_is_not_a_catalog_is_refused() {
     }
 }
 
-/// Bytes that somebody has changed: refused, or read as whatever they now say; never a panic, and
-/// never gigabytes.
+/// Random changes to a catalog: it is refused, or read as it is now. fathom must not panic, and
+/// must not allocate gigabytes.
 #[test]
 fn random_bytes_in_a_catalog_do_not_panic() {
     if require(&[Need::Root]) {
@@ -89,7 +90,8 @@ fn random_bytes_in_a_catalog_do_not_panic() {
             for round in 0..60 {
                 let mut bytes = whole.clone();
                 for _ in 0..=dice.below(20) {
-                    // Half of them in the footer, which says where everything is.
+                    // Half of the changes hit the footer, which contains the offsets of everything
+                    // else.
                     let from = if round % 2 == 0 {
                         bytes.len() - bytes.len().min(4000)
                     } else {
@@ -199,8 +201,8 @@ fn killed_process_leaves_the_old_catalog() {
                 {
                     std::thread::sleep(Duration::from_micros(100));
                 }
-                // SAFETY: the child has not been waited for, unless it has ended: then nobody gets
-                // the signal.
+                // SAFETY: the child has not been waited for, unless it has ended: then no process
+                // gets the signal.
                 unsafe { libc::kill(child.id().cast_signed(), signal) };
                 let status = child.wait().unwrap();
                 assert!(
@@ -241,7 +243,7 @@ fn closed_pipe_ends_it_by_sigpipe() {
     }
 }
 
-/// A stream that breaks after the answer was found must not have moved the catalog on: the change
+/// If the output fails after the changes were found, the catalog must not be updated: the changes
 /// would be lost.
 #[test]
 fn failed_output_leaves_the_old_catalog() {
@@ -326,7 +328,7 @@ fn duckdb_reads_the_metadata_of_every_entry() {
             let mut lines: Vec<String> = expected
                 .iter()
                 .map(|(path, e)| {
-                    // Names are below DIR: what DIR is called is no part of them.
+                    // Names are relative to DIR.
                     let below = path[root.len()..].strip_prefix(b"/").unwrap_or_default();
                     let (dir, name) = match below.iter().rposition(|&b| b == b'/') {
                         Some(slash) => (&below[..slash], &below[slash + 1..]),
@@ -377,10 +379,10 @@ fn code(heading: &str) -> &'static str {
     rest.split_once("```").unwrap().0
 }
 
-/// An answer: rows in any order.
+/// A result: rows in any order.
 type Rows = BTreeSet<Vec<String>>;
 
-/// The answers of fathom query to the ten questions of docs/catalog.md, and the digest.
+/// The results of fathom query for the ten questions of docs/catalog.md, and the digest.
 fn our_answers(base: &Path) -> Vec<Rows> {
     let questions = (1..=10).map(|number| {
         let row = format!("| {number} |");
@@ -415,7 +417,7 @@ fn below(path: &str) -> Vec<String> {
     vec![dir.to_owned(), name.to_owned()]
 }
 
-/// The totals, or the groups.
+/// The totals, or the groups, of a result.
 fn numbers(result: &serde_json::Value) -> Rows {
     let text = |of: &serde_json::Value, fields: &[&str]| -> Vec<String> {
         fields.iter().map(|field| of[*field].to_string()).collect()
@@ -435,7 +437,7 @@ fn numbers(result: &serde_json::Value) -> Rows {
     groups.iter().map(row).collect()
 }
 
-/// Prints each answer as JSON.
+/// A script that prints each result of DuckDB as JSON.
 const BY_DUCKDB: &str = r#"
 import duckdb, json, sys
 def text(value):
@@ -511,7 +513,7 @@ fn duckdb_and_pandas_answer_the_ten_questions_as_query_does() {
     }
 }
 
-/// Writes `rewritten.parquet` again, in all ways that pyarrow has.
+/// A script that writes `rewritten.parquet` with different options of pyarrow.
 const REWRITE: &str = r#"
 original = pyarrow.parquet.read_table("c.parquet")
 encodings = {"name": "DELTA_BYTE_ARRAY", "dir": "DELTA_LENGTH_BYTE_ARRAY", "size": "DELTA_BINARY_PACKED", "ino": "BYTE_STREAM_SPLIT"}
@@ -537,8 +539,9 @@ for name, (some, options) in ways.items():
     pyarrow.parquet.write_table(some, name + ".parquet", **options)
 "#;
 
-/// Writes `claims.parquet` with many rows of one long name, which take no room, and whose names would take 300 MB. In
-/// `dictionary.parquet` two names alternate, which would take 1 GB; in `delta.parquet` each name begins as the one before it.
+/// Writes `claims.parquet` with many rows of one long name: the file is small, but the names would
+/// take 300 MB. In `dictionary.parquet` two names alternate, which would take 1 GB; in
+/// `delta.parquet` each name is a prefix of the next.
 const CLAIM: &str = r#"
 rows = 1 << 18
 def write(path, names, **options):
@@ -556,7 +559,7 @@ write("dictionary.parquet", [b"a" * 4000, b"b" * 4000], compression="gzip", use_
 write("delta.parquet", [b"n" * 2000], compression="snappy", use_dictionary=False, column_encoding={"name": "DELTA_BYTE_ARRAY"})
 "#;
 
-/// Whatever a catalog claims, memory is taken for what it has.
+/// Memory use depends on the data in a catalog, not on the sizes that it claims.
 #[test]
 fn catalog_that_claims_much_takes_no_memory() {
     let script = [code("Rewriting with pyarrow"), "\nimport json\n", CLAIM].concat();
@@ -606,7 +609,8 @@ fn rows_of(base: &Path, catalog: &str) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// Dumps a tree with a catalog, has a program write the catalog again, and checks that fathom uses that as its own.
+/// Dumps a tree with a catalog, lets a program rewrite the catalog, and checks that fathom uses it
+/// like its own.
 fn is_rewritten(modules: &str, script: &str, look: impl FnOnce(&Path, &BTreeSet<Vec<u8>>) + Send) {
     let Some(python) = python(modules) else {
         return;
@@ -633,7 +637,7 @@ fn is_rewritten(modules: &str, script: &str, look: impl FnOnce(&Path, &BTreeSet<
             let expected = dump("1.tar", ["--since", "c.parquet"]);
             assert!(dump("2.tar", ["--since", "rewritten.parquet"]) == expected);
             look(&base, &rows);
-            // The catalog gets another description.
+            // `changed --update` writes a catalog with a different description.
             let changed = args![
                 "changed",
                 "tree",
@@ -689,7 +693,7 @@ import pyarrow.parquet, sys
 print(pyarrow.parquet.read_table(sys.argv[1], page_checksum_verification=True).num_rows)
 "#;
 
-/// Each page has a checksum that others know, too.
+/// Each page has a checksum that other programs verify, too.
 #[test]
 fn pyarrow_detects_a_damaged_page() {
     let Some(python) = python("pyarrow") else {
@@ -720,7 +724,7 @@ fn pyarrow_detects_a_damaged_page() {
         "501",
         "{sound:?}"
     );
-    // Among the names, which nothing makes much smaller.
+    // The offset is among the names, which compress little.
     let mut bytes = fs::read(&to).unwrap();
     bytes[3000] ^= 1;
     fs::write(&to, bytes).unwrap();

@@ -22,7 +22,7 @@ fn diff(old: &Path, new: &Path, more: &[&str]) -> Ran {
     run(fathom(args!["query", "--diff", old, new]).args(more))
 }
 
-/// Waits until no ctime is so recent that another change might have the same one.
+/// Waits until later changes get a different ctime.
 fn rest() {
     sleep(Duration::from_millis(50));
 }
@@ -83,7 +83,7 @@ fn diff_of_catalogs_equals_changed_on_the_tree() {
                     "{set:?}"
                 );
             }
-            // The other way round, the same entries are added and removed.
+            // With OLD and NEW swapped, added entries are removed ones.
             let back = diff(&new, &old, &["--json"]).exits(0);
             assert!(back.stderr.contains("OLD was written after NEW"), "{back}");
             for catalog in [&old, &new] {
@@ -141,7 +141,7 @@ fn changes_and_growth_equal_what_duckdb_computes() {
         let ran = run(Command::new(python).args([&script, &old, &new])).exits(0);
         let expected: Value = serde_json::from_str(ran.lines()[0]).unwrap();
 
-        // What is below a renamed directory has another path, too.
+        // Entries below a renamed directory have new paths, too.
         let value = diff(&old, &new, &["--json"]).exits(0).json();
         let entries = value["result"]["entries"].as_array().unwrap();
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -310,7 +310,7 @@ fn predicates_of_changed_leave_the_new_catalog_complete() {
     });
 }
 
-/// Two directories with the catalogs of three DIRs, under other names.
+/// Two data sets of three DIRs each. The names of their catalogs differ.
 #[test]
 fn diff_of_data_sets_is_that_of_their_catalogs() {
     if !require(&[Need::Root]) {
@@ -367,7 +367,7 @@ fn diff_of_data_sets_is_that_of_their_catalogs() {
         let grown: BTreeSet<String> = growth(&value).into_keys().collect();
         let expected = [0, 1].map(|nth: usize| tops[nth].to_str().unwrap().to_owned());
         assert_eq!(grown, BTreeSet::from(expected));
-        // A DIR without a counterpart, on either side.
+        // A catalog of a DIR is missing, on either side.
         fs::remove_file(old.join("part-1-of-3.parquet")).unwrap();
         for (one, other) in [(&old, &new), (&new, &old)] {
             let ran = diff(one, other, &[]).refused();
@@ -420,7 +420,7 @@ fn catalogs_that_cannot_be_compared_are_refused() {
         refused(&old, &bad, "truncated");
         refused(&bad, &old, "truncated");
         refused(&old, &out, "out'");
-        // Versions that are newer than this program.
+        // A catalog with a newer format version than this program's.
         let at = bytes
             .windows(11)
             .rposition(|it| it == b"\"version\":1")
@@ -429,7 +429,7 @@ fn catalogs_that_cannot_be_compared_are_refused() {
         newer[at + 10] = b'2';
         fs::write(&bad, &newer).unwrap();
         diff(&old, &bad, &[]).refused();
-        // Options of the two walks.
+        // Catalogs of two walks with different options.
         let less = out.join("less");
         run(&mut fathom(args![
             "walk",
@@ -443,7 +443,7 @@ fn catalogs_that_cannot_be_compared_are_refused() {
         .exits(0);
         let ran = diff(&old, &less, &["--json"]).exits(1);
         assert!(ran.stderr.contains("different options"), "{ran}");
-        // Flags.
+        // Options that cannot be combined.
         for more in [
             &["--format", "du"][..],
             &["--format", "csv"],

@@ -1,4 +1,4 @@
-//! Each kind of change is told as what it is.
+//! Tests that each kind of change is reported as such.
 
 use std::collections::BTreeSet;
 use std::fs::{self};
@@ -22,7 +22,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-/// What is told, but for the directories whose times the changes have changed.
+/// The reported changes, without changed directories: other changes update their times.
 fn but_for_directories(mut found: BTreeSet<Change>, top: &Path) -> BTreeSet<Change> {
     found.retain(|(change, path, _)| {
         change != "changed" || !top.join(path).symlink_metadata().is_ok_and(|s| s.is_dir())
@@ -155,7 +155,7 @@ fn each_kind_of_change() {
                 XattrFlags::empty(),
             )
             .unwrap();
-            // As long as it was, and with its old time of change.
+            // The file keeps its size and its mtime.
             let status = fs::metadata(at("rewritten")).unwrap();
             fs::write(at("rewritten"), [1; 100]).unwrap();
             fs::File::open(at("rewritten"))
@@ -185,7 +185,7 @@ fn each_kind_of_change() {
                 ("changed", "d/link"),
                 ("renamed", "d/under <- d/over"),
             ]);
-            // Of what another was renamed over, it may be said that it was removed.
+            // A file over which a different file was renamed may also be reported as removed.
             expected.extend(
                 found
                     .iter()
@@ -282,7 +282,7 @@ fn entries_of_a_replaced_directory_are_removed() {
     }
 }
 
-/// As backups are kept that share what has not changed: each has one name more of the same file.
+/// Hard-linked backups that share unchanged files: each backup adds a name to the same file.
 #[test]
 fn hard_links_belong_to_their_directories() {
     if require(&DISK) {
@@ -321,8 +321,8 @@ fn hard_links_belong_to_their_directories() {
     }
 }
 
-/// Where a name went and another came, the file was renamed; where only one came, each of its other
-/// names has changed.
+/// If a directory loses a name of a file and gets a new one, the file was renamed; if it only gets
+/// a new name, the other names of the file have changed.
 #[test]
 fn new_names_of_a_file_are_added_or_renamed() {
     if require(&DISK) {
@@ -341,7 +341,7 @@ fn new_names_of_a_file_are_added_or_renamed() {
     }
 }
 
-/// What the catalog excludes has not changed.
+/// Entries that the catalog excludes have not changed.
 #[test]
 fn options_are_those_of_the_catalog() {
     if require(&DISK) {
@@ -443,7 +443,7 @@ fn update_replaces_the_catalog() {
     }
 }
 
-/// btrfs tells what was written. A subvolume that has come has a tree of its own, so everything is
+/// btrfs reports which inodes were written. A new subvolume has its own tree, so everything is
 /// walked.
 #[test]
 fn btrfs_compares_only_what_was_written() {
@@ -483,7 +483,8 @@ fn btrfs_compares_only_what_was_written() {
     }
 }
 
-/// Where one in fifty files was written, the inodes and the directories of these tell what has changed.
+/// If one file in fifty was written, the changed inodes and their directories suffice to find the
+/// changes.
 #[test]
 fn one_file_in_fifty_is_few_on_ext4_and_xfs() {
     if require(&DISK) {
@@ -508,8 +509,8 @@ fn one_file_in_fifty_is_few_on_ext4_and_xfs() {
     }
 }
 
-/// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever
-/// looks: that is no change.
+/// In a snapshot, an empty directory replaces a nested subvolume. btrfs recreates it at each
+/// lookup: that is no change.
 #[test]
 fn placeholder_of_a_subvolume_in_a_snapshot_is_unchanged() {
     if require(&DISK) {
@@ -547,7 +548,7 @@ fn placeholder_of_a_subvolume_in_a_snapshot_is_unchanged() {
     }
 }
 
-/// What cannot be examined stays in the catalog, so that its removal is found later.
+/// Entries that cannot be examined stay in the catalog, so that a removal is found later.
 #[test]
 fn update_keeps_what_it_could_not_read() {
     if !require(&[Need::Root]) {
@@ -577,7 +578,7 @@ fn update_keeps_what_it_could_not_read() {
         drop(server);
         let server = serve(&[], 2);
         let found = changed(&far, &to, &["--update", "--json"]).exits(0).json();
-        // Inode numbers depend on how many files there are.
+        // The inode numbers of the server depend on the number of files.
         assert_eq!(found["result"]["removed"], 1, "{found}");
         unmount_whole(&far);
         drop(server);

@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom changed`, and of the catalogs that it goes by. Each builds what it
-//! needs in a mount namespace of its own, which takes root.
+//! End-to-end tests of `fathom changed` and of its catalogs. Each creates its file systems in its
+//! own mount namespace, which requires root.
 
 mod catalogs;
 mod diff;

@@ -1,5 +1,5 @@
-//! What is told, carried out on what was there, gives what is there now: after thousands of random
-//! changes.
+//! Applies the reported changes to the old tree: after thousands of random changes, the result must
+//! be the new tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -30,8 +30,8 @@ fn names(census: &Census, top: &Path) -> BTreeMap<PathBuf, Entry> {
         .collect()
 }
 
-/// Where what was at `old` is now, by what is told of it and of the directories above it; `None` if
-/// it was removed.
+/// The current path of the entry that was at `old`, according to the reported changes of it and of
+/// its parent directories; `None` if it was removed.
 fn now(old: &Path, removed: &BTreeSet<&Path>, renamed: &BTreeMap<&Path, &Path>) -> Option<PathBuf> {
     if removed.contains(old) {
         return None;
@@ -46,8 +46,8 @@ fn now(old: &Path, removed: &BTreeSet<&Path>, renamed: &BTreeMap<&Path, &Path>) 
     })
 }
 
-/// What of an entry must not differ unprovoked. The walk itself moves atimes, and mounting gives
-/// other numbers.
+/// The metadata that only a change modifies. Without atimes, which the walk updates, and numbers
+/// that depend on the mount.
 fn lasting(entry: &Entry) -> Entry {
     Entry {
         atime: String::new(),
@@ -69,7 +69,8 @@ fn replay(
         .map(|(_, path, from)| (from.as_deref().unwrap(), path.as_path()))
         .collect();
     let said: BTreeSet<&Path> = told.iter().map(|(_, path, _)| path.as_path()).collect();
-    // At a path that something has left, something else may be: that has changed there.
+    // A path that an entry has left can have a different entry now: that one is reported as
+    // changed.
     let mut replayed: BTreeSet<PathBuf> = of("added")
         .chain(of("changed"))
         .map(|(_, path, _)| path.clone())
@@ -177,7 +178,8 @@ fn changes_can_be_replayed_when_names_are_reused() {
                 );
                 equal(&plain, &told, &format!("{what}, by stat"));
             }
-            // All but tmpfs tell what was written.
+            // On all file systems except tmpfs, most rounds use the file system's record of written
+            // inodes.
             assert!(kind == "tmpfs" || 8 * quickly > rounds, "{kind}: {quickly}");
         });
     }
@@ -189,7 +191,8 @@ fn changes_can_be_replayed() {
         on_each_kind(|top, to, kind| {
             let (mut dice, mut before) = (Dice::new(9), BTreeMap::new());
             for round in 0..effort(3, 50) {
-                // What changes removes more than it adds, and btrfs is not asked about small trees.
+                // The random changes remove more than they add, and `changed` does not ask btrfs
+                // about small trees.
                 if before.len() < 1100 {
                     grow(&dir(top.join(format!("grown {round}"))), round as u64, 400);
                     settle(top);
@@ -205,7 +208,7 @@ fn changes_can_be_replayed() {
                 let told = changes(&value);
                 if kind == "btrfs" && many < 50 {
                     let why = value["result"]["why"].as_str().unwrap();
-                    // A change may write nothing, such as one of a mode to what it was.
+                    // A change may write nothing: chmod(2) to the same mode, for example.
                     const NOTHING: &str =
                         "nothing in the directory was written after the generation of the catalog";
                     let is_known = told.is_empty() && why == NOTHING;
@@ -216,14 +219,15 @@ fn changes_can_be_replayed() {
                 }
                 let after = names(&census(top), top);
                 replay(&before, &after, &told, &what);
-                // The same is told by a plain walk, and while the catalog is written anew.
+                // A plain walk reports the same changes, and so does --update.
                 let plain = changes(
                     &changed(top, to, &["--engine", "stat", "--json"])
                         .exits(0)
                         .json(),
                 );
                 equal(&plain, &told, &format!("{what}, by stat"));
-                // Those that were carried along are named for tools that know of no renames.
+                // `--format tar` lists entries below renamed directories, too, since tar knows no
+                // renames.
                 let names = |more: &[&str]| changed(top, to, more).exits(0).stdout;
                 let (best, stat) = (
                     names(&["--format", "tar"]),

@@ -1,4 +1,4 @@
-//! Taking a catalog, and asking what has changed since.
+//! Helpers of tests that write a catalog, and list the changes since.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::support::reference::settle;
 use crate::support::run::{Ran, args, path};
 use crate::support::{fathom, in_namespace, run};
 
-/// Writes a catalog of `top` beside what is in the ground.
+/// Writes a catalog of `top` to a file outside the tree.
 pub(crate) fn catalog(top: &Path, to: &Path) -> PathBuf {
     run(&mut fathom(args!["walk", top, "--catalog", to])).exits(0);
     to.to_owned()
@@ -25,10 +25,10 @@ pub(crate) fn changed(top: &Path, since: &Path, more: &[&str]) -> Ran {
     run(&mut fathom(arguments))
 }
 
-/// What became of what: the change, the path, and where it was.
+/// A reported change: its kind, the path, and the former path if the entry was renamed.
 pub(crate) type Change = (String, PathBuf, Option<PathBuf>);
 
-/// The changes in the result, which must add up.
+/// The changes in a result. Checks that the counts match the list.
 pub(crate) fn changes(value: &Value) -> BTreeSet<Change> {
     let result = &value["result"];
     let entries = result["entries"].as_array().unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn changes(value: &Value) -> BTreeSet<Change> {
     found
 }
 
-/// What has changed since, by every engine that can say.
+/// The changes since a catalog, by every engine that can report them.
 pub(crate) fn since(top: &Path, catalog: &Path) -> BTreeSet<Change> {
     changes(&changed(top, catalog, &["--json"]).exits(0).json())
 }

@@ -1,4 +1,4 @@
-//! Clocks that tick slowly and go back, and devices that get other numbers.
+//! Tests of coarse clocks, clocks that are set back, and devices whose numbers change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ fn changes_in_the_clock_tick_of_the_catalog() {
     }
 }
 
-/// Each look comes as soon as the change before it: much falls into one tick of the clock.
+/// Each check follows a change at once, so many changes fall into one tick of the clock.
 #[test]
 fn changes_in_quick_succession() {
     if require(&[Need::Root, Need::Loop]) {
@@ -72,8 +72,8 @@ fn on_image(work: impl FnOnce(&Path, &Path, &Path, &dyn Fn()) + Send) {
     });
 }
 
-/// The clock was set back, then the file was written: its ctime is older than the catalog's, by
-/// years.
+/// The clock was set back, then the file was written: its ctime is years before that of the
+/// catalog.
 #[test]
 fn clock_set_back() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
@@ -91,8 +91,8 @@ fn clock_set_back() {
     }
 }
 
-/// A ctime without a fraction of a second is exact on ext4 with large inodes: an entry that changed
-/// in the second in which the catalog was begun is not racy.
+/// On ext4 with large inodes, a ctime without a fraction of a second is exact: an entry that
+/// changed in the second in which the walk of the catalog began is not racy.
 #[test]
 fn ctime_that_happens_to_be_a_whole_second() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
@@ -114,7 +114,8 @@ fn ctime_that_happens_to_be_a_whole_second() {
                     run(&mut fathom(walk)).exits(0);
                     (second_of(to) == second).then_some(())
                 });
-                // By a walk, because the token of the file system also proves racy entries unchanged.
+                // Use a walk, because the token of the file system also proves racy entries
+                // unchanged.
                 let found = changed(&tree, to, &["--engine", "threads", "--format", "paths"]);
                 assert!(found.exits(0).stdout.is_empty(), "{engine}");
             }
@@ -122,8 +123,8 @@ fn ctime_that_happens_to_be_a_whole_second() {
     }
 }
 
-/// The same image on another loop device, mounted again: another device number, another mount id,
-/// the same files.
+/// The same image on a different loop device, mounted again: a different device number and mount
+/// id, the same files.
 #[test]
 fn device_number_that_changes() {
     if require(&[Need::Root, Need::Loop]) {
@@ -159,7 +160,7 @@ fn device_number_that_changes() {
     }
 }
 
-/// A tree with a mount in it: of what is below, the catalog knows as much.
+/// A tree with a mount in it. The catalog has the entries of that mount, too.
 #[test]
 fn mounts_within_the_tree() {
     if require(&[Need::Root, Need::Loop]) {

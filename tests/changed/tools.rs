@@ -1,5 +1,5 @@
-//! What feeds other tools, fed to them: with what has changed, an old copy becomes as the tree is
-//! now.
+//! Tests of the formats for other tools: applied to an old copy of the tree, the listed changes
+//! give the current tree.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::support::run::{args, exact};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Names that are special to a program that reads a list of names, at the beginning of a line.
+/// Names that are special at the beginning of a line to a program that reads a list of names.
 const SPECIAL: [&[u8]; 20] = [
     b"-x",
     b"--delete",
@@ -76,7 +76,7 @@ fn make_way(copy: &Path) {
     fs::remove_dir_all(copy.join("turns")).unwrap();
 }
 
-/// Holds that everything in `top` is in `copy` too, as it is.
+/// Checks that everything in `top` is in `copy` too, with the same contents.
 fn is_there(top: &Path, copy: &Path) {
     let mut unread = vec![PathBuf::new()];
     let mut files = 0;
@@ -105,7 +105,7 @@ fn is_there(top: &Path, copy: &Path) {
     assert!(files > 50, "{files}");
 }
 
-/// What `--format` prints, given to a tool on its standard input; returns what the tool prints.
+/// Passes the output of `--format` to a tool on its standard input; returns the output of the tool.
 fn feed(list: &[u8], command: &mut Command) -> Vec<u8> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -239,7 +239,7 @@ fn restic_reads_the_list() {
             tool(restic().args(["backup", "--files-from-raw"]).arg(&names));
             let out = dir(ground.join("restored"));
             tool(restic().args(["restore", "latest", "--target"]).arg(&out));
-            // restic keeps whole names, or those below where it ran.
+            // restic restores absolute paths, or paths relative to its working directory.
             let inside = out.join(top.strip_prefix("/").unwrap());
             let restored = if inside.is_dir() { inside } else { out };
             make_way(&copy);
@@ -258,8 +258,8 @@ fn restic_reads_the_list() {
     }
 }
 
-/// A directory of which only its own metadata has changed is in no list for restic, unless it is empty: restic would read
-/// all that is in it. Two catalogs tell the same as the tree.
+/// If only the metadata of a directory has changed, the list for restic has it only if it is empty:
+/// otherwise restic would read all of its contents. Two catalogs give the same list as the tree.
 #[test]
 fn restic_gets_empty_directories_only() {
     if require(&[Need::Root]) {
@@ -308,7 +308,7 @@ fn names_that_borg_misreads_are_reported() {
     }
 }
 
-/// xargs, find and tar get each path from `paths0`, wherever it comes from.
+/// xargs, find and tar get each path from `paths0`, from a walk as well as from a catalog.
 #[test]
 fn names_ended_by_nul_are_exact_for_other_programs() {
     if require(&[Need::Root, Need::Program("find"), Need::Program("tar")]) {

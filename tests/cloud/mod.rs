@@ -1,5 +1,5 @@
-//! Archives and catalogs in object stores, with the feature `cloud`: on the S3 gateway of Versity or another
-//! server, and through a proxy that makes faults.
+//! Tests of archives and catalogs in object stores, with the feature `cloud`: on the S3 gateway of
+//! Versity or a different server, through a proxy that injects faults.
 
 mod patience;
 mod reading;

@@ -1,4 +1,4 @@
-//! How long requests are repeated, what is final, and what a store without conditional requests gets.
+//! Tests of repeated requests, of final errors, and of stores without conditional requests.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
 use crate::support::{fathom, require, run};
 
-/// The requests after one that `begins` fail, so many in all.
+/// Makes `many` requests fail, from the first one on for which `begins` is true.
 fn outage(server: &Server, begins: fn(&Request) -> bool, many: usize) -> Arc<AtomicUsize> {
     let (left, failed) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&failed);
@@ -36,7 +36,7 @@ fn outage(server: &Server, begins: fn(&Request) -> bool, many: usize) -> Arc<Ato
     failed
 }
 
-/// The store is away for some seconds when the archive is complete, and is to be recorded.
+/// The store fails for some seconds when the archive is complete and about to be recorded.
 #[test]
 fn an_outage_at_the_end_of_a_dump_costs_time_only() {
     if !require(&needs()) {
@@ -67,7 +67,7 @@ fn an_outage_at_the_end_of_a_dump_costs_time_only() {
     assert!(listed.to_string().contains("a.tar"), "{listed}");
 }
 
-/// A store that is busy has answered: it is no wrong URL.
+/// A busy store has answered, so the URL is right.
 #[test]
 fn a_busy_store_at_the_start_is_asked_again() {
     if !require(&needs()) {
@@ -81,7 +81,7 @@ fn a_busy_store_at_the_start_is_asked_again() {
         _ => Fault::Pass,
     });
     run(&mut server.fathom(args!["dump", "tree", "-o", url("a.tar")])).exits(0);
-    // Where nothing answers, that is said soon.
+    // If no server answers at all, fathom fails soon.
     let mut command = server.fathom(args!["dump", "tree", "-o", url("a.tar")]);
     command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
     let refused = run(&mut command).refused();
@@ -89,7 +89,7 @@ fn a_busy_store_at_the_start_is_asked_again() {
     assert!(!refused.stderr.contains("5 minutes"), "{refused}");
 }
 
-/// A server accepts connections, and says nothing.
+/// A server accepts connections, and sends nothing.
 #[test]
 fn a_silent_server_is_named() {
     if !require(&needs()) {
@@ -109,7 +109,8 @@ fn a_silent_server_is_named() {
     child.wait().unwrap();
 }
 
-/// A store that does not implement conditional requests: the first answer is final, for small objects and for parts.
+/// A store that does not implement conditional requests: its first refusal is final, for small
+/// objects and for parts.
 #[test]
 fn a_store_without_conditional_requests_gets_others_at_once() {
     if !require(&needs()) {
@@ -123,7 +124,7 @@ fn a_store_without_conditional_requests_gets_others_at_once() {
     let refused = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&refused);
     server.proxy.plan(move |request| {
-        // Reads may be conditional.
+        // Conditional reads are supported everywhere.
         let is_write = request.method != "GET" && request.method != "HEAD";
         match is_write && request.is_conditional {
             true => {
@@ -148,14 +149,14 @@ fn a_store_without_conditional_requests_gets_others_at_once() {
     let local = fs::read(server.place().join("local.tar")).unwrap();
     same_bytes(&local, &server.content("a.tar").unwrap(), "the archive");
     run(&mut server.fathom(args!["query", url("c.parquet")])).exits(0);
-    // A small object.
+    // The same for a small object.
     refused.store(0, SeqCst);
     let words = args!["walk", "-q", "tree", "--catalog", url("small.parquet")];
     run(&mut server.fathom(words)).exits(0);
     assert_eq!(refused.load(SeqCst), 1);
 }
 
-/// What the store says about the request is told with what to do.
+/// An error of the store is printed with a hint.
 #[test]
 fn errors_of_the_store_have_hints() {
     if !require(&needs()) {
@@ -191,7 +192,8 @@ fn errors_of_the_store_have_hints() {
             "{status} {body}: {told}"
         );
     }
-    // Of two requests at the same time one gets this: it is repeated, and nothing was replaced.
+    // A store may answer one of two simultaneous requests with this error: fathom repeats the
+    // request, as nothing was replaced.
     const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code></Error>";
     let left = AtomicUsize::new(2);
     server.proxy.plan(move |request| {
@@ -217,7 +219,7 @@ fn errors_of_the_store_have_hints() {
     }
 }
 
-/// Settings that no request can have are named, and not printed: they may be secret.
+/// Settings that no request can contain are named, but not printed: they may be secret.
 #[test]
 fn malformed_settings_are_named() {
     if !require(&needs()) {
@@ -261,7 +263,7 @@ fn malformed_settings_are_named() {
     assert!(told.contains("the name of the bucket"), "{told}");
 }
 
-/// A part of a walk of several processes, and all parts by the name of their directory.
+/// A walk by several processes writes its parts to a store. The prefix stands for all parts.
 #[test]
 fn shards_are_written_to_a_store() {
     if !require(&needs()) {

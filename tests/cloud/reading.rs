@@ -1,4 +1,4 @@
-//! Archives and catalogs that are read from a store.
+//! Tests of reading archives and catalogs from a store.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn archives_and_catalogs_in_a_store_are_read_like_files() {
         changes.lines().iter().any(|line| line.contains("new file")),
         "{changes}"
     );
-    // A prefix stands for the catalogs below it.
+    // A prefix stands for all catalogs below it.
     fs::create_dir(server.object("parts")).unwrap();
     fs::copy(&catalog, server.object("parts/one.parquet")).unwrap();
     same_as_local(&server, &query(&parts), &query(local)).exits(0);
@@ -200,7 +200,7 @@ fn reading_survives_resets_errors_and_a_slow_server() {
     }
 }
 
-/// What is read is one version: the object that takes its place is not mixed with it.
+/// A read gets one version of an object: if the object is replaced meanwhile, reading fails.
 #[test]
 fn an_object_that_is_replaced_meanwhile_is_an_error() {
     if !require(&needs()) {

@@ -1,4 +1,4 @@
-//! The recipes of docs/backup.md that have a bucket.
+//! Tests of the commands of docs/backup.md that use a bucket.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom_path, require, run};
 
-/// A command with what `/etc/fathom/s3.env` has.
+/// Sets the environment variables of `/etc/fathom/s3.env` for a command.
 fn with_credentials(server: &Server, mut command: Command) -> Command {
     for (name, value) in server.fathom([""; 0]).get_envs() {
         match value {
@@ -26,7 +26,8 @@ fn with_credentials(server: &Server, mut command: Command) -> Command {
     command
 }
 
-/// Runs a service for some days, while the tree changes; returns the last one. Each day leaves an object.
+/// Runs a service for some days, while the tree changes; returns the last run. Each day adds an
+/// object.
 fn run_for_days(
     server: &Server,
     unit: &str,

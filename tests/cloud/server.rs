@@ -64,7 +64,8 @@ impl Software {
                     .arg(format!("unix://{}", socket.display()));
                 command.arg("--auth-key").arg(format!("{KEY},{SECRET}"));
                 command.args(options.is_readonly.then_some("--read-only"));
-                // What the tests change in the directory must be seen at once (with 0 rclone loops).
+                // The tests change the directory behind rclone's back. With 0 it loops, so use 1
+                // ms.
                 command.args(["--config", "", "--dir-cache-time", "1ms"]);
             }
         }
@@ -78,14 +79,14 @@ pub(crate) fn uploads_part(request: &Request) -> bool {
     request.target.contains("partNumber=2")
 }
 
-/// Whether a request makes an object exist, if it succeeds.
+/// Whether a request creates an object, if it succeeds.
 pub(crate) fn completes(key: &str, request: &Request) -> bool {
     let (method, target) = (&*request.method, &request.target);
     let is_last = method == "POST" && target.contains(&format!("{key}?uploadId="));
     is_last || method == "PUT" && target.contains(key) && !target.contains('?')
 }
 
-/// What a server is started with.
+/// Options for the start of a server.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ServerOptions<'a> {
     pub(crate) is_readonly: bool,
@@ -189,7 +190,7 @@ impl Server {
             .env_remove("AWS_SESSION_TOKEN");
     }
 
-    /// What the AWS CLI prints of the server's answer to a request.
+    /// The server's answer to a request, as the AWS CLI prints it.
     pub(crate) fn answer(&self, words: &[&str]) -> String {
         let mut aws = Command::new(tool_path(AWS));
         let client = self.fathom([""; 0]);
@@ -201,8 +202,8 @@ impl Server {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
-    /// Whether a read-only server answers a write with status 500, which cannot be told from an error that passes, as
-    /// rclone does, or with 403.
+    /// Whether a read-only server refuses a write with status 500, as rclone does, instead of 403.
+    /// Status 500 can also mean a temporary error.
     pub(crate) fn is_denied_by_error_500(&self) -> bool {
         let answer = self.answer(&["s3api", "create-bucket", "--bucket", "other"]);
         let is_500 = answer.contains("InternalError");

@@ -1,4 +1,4 @@
-//! State directories in a store.
+//! Tests of state directories in a store.
 
 use std::fs;
 use std::path::Path;
@@ -97,7 +97,7 @@ fn levels_are_kept_in_a_store() {
     is_restored(&server, "unchanged");
 }
 
-/// A dump is killed at each of its requests in turn. The next one loses no change.
+/// A dump is killed at each of its requests in turn. The next dump loses no change.
 #[test]
 fn a_state_in_a_store_survives_kills() {
     if !require(&needs()) {
@@ -113,7 +113,7 @@ fn a_state_in_a_store_survives_kills() {
         change(&tree, round);
         let process = Arc::new(AtomicU32::new(0));
         let shared = Arc::clone(&process);
-        // Before the server gets the request, or after it.
+        // The kill comes before the server gets the request, or after it.
         let passes = round % 2 == 0;
         server.proxy.take();
         server.proxy.plan(move |request| {
@@ -142,7 +142,7 @@ fn a_state_in_a_store_survives_kills() {
         process.store(child.id(), Ordering::SeqCst);
         let is_killed = child.wait().unwrap().code().is_none();
         killed += usize::from(is_killed);
-        // Behind the last request: from the first again.
+        // After the last request, begin again with the first.
         nth = if is_killed { nth + 1 } else { 0 };
         server.proxy.plan(|_| Fault::Pass);
         run(&mut server.fathom(["list", "--state", &state()])).exits(0);
@@ -154,7 +154,7 @@ fn a_state_in_a_store_survives_kills() {
     assert!(killed > rounds / 2, "{killed} of {rounds}");
     dump(&server, 2, "last.tar.zst").exits(0);
     is_restored(&server, "the last dump");
-    // What is there by its name is complete.
+    // Every archive that exists is complete.
     for name in fs::read_dir(server.object("")).unwrap() {
         let name = name.unwrap().file_name().into_string().unwrap();
         if Path::new(&name).extension().is_some_and(|it| it == "zst") {
@@ -163,7 +163,8 @@ fn a_state_in_a_store_survives_kills() {
     }
 }
 
-/// Whoever may write to the bucket could have had any file of this machine removed or restored.
+/// Records in a store must not name local files: a user who may write to the bucket could have any
+/// file of this machine removed or restored.
 #[test]
 fn records_in_a_store_name_no_local_files() {
     if !require(&needs()) {
@@ -176,7 +177,7 @@ fn records_in_a_store_name_no_local_files() {
         fs::write(tree.join("new"), nth.to_string()).unwrap();
         dump(&server, level, &format!("{nth}.tar")).exits(0);
     }
-    // Nor is such a dump made.
+    // fathom makes no such dump either.
     let local = server.place().join("local.tar");
     let words = args![
         "dump",
@@ -219,7 +220,8 @@ fn records_in_a_store_name_no_local_files() {
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }
 
-/// Without an id, an archive is recognized by its size and time, which another object may be given.
+/// Without an id, an archive is recognized by its size and time, which a different object can have,
+/// too.
 #[test]
 fn records_without_ids_decide_about_their_bucket_only() {
     if !require(&needs()) {

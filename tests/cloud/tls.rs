@@ -1,4 +1,4 @@
-//! Stores whose endpoint has TLS, and proxies.
+//! Tests of stores whose endpoint uses TLS, and of proxies.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,7 +15,8 @@ use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, require, run};
 
-/// An authority (`ca.pem`), and a certificate of it for 127.0.0.1 (`server.pem`, `server.key`).
+/// Creates a certificate authority (`ca.pem`), and a certificate signed by it for 127.0.0.1
+/// (`server.pem`, `server.key`).
 fn make_certificates(at: &Path) {
     let request = |name: &str, own: &[&str]| {
         let mut openssl = Command::new("openssl");
@@ -59,7 +60,7 @@ fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -
     port
 }
 
-/// Passes on what both sides send, until the server closes.
+/// Forwards data in both directions, until the server closes the connection.
 fn pass(client: TcpStream, server: impl Into<OwnedFd>) -> io::Result<()> {
     let server = File::from(server.into());
     let (from, to) = (client.try_clone()?, server.try_clone()?);
@@ -132,7 +133,7 @@ fn endpoints_with_tls_are_verified_and_reached_through_a_proxy() {
         !asked_for.is_empty() && asked_for.iter().all(|line| *line == expected),
         "{asked_for:?}"
     );
-    // Not for hosts in NO_PROXY.
+    // The proxy is not used for hosts in NO_PROXY.
     run(fathom("d.tar").env("HTTPS_PROXY", &proxy)).exits(0);
     assert_eq!(asked.lock().unwrap().len(), asked_for.len());
 }

@@ -1,4 +1,4 @@
-//! Archives and catalogs that are written to a store.
+//! Tests of writing archives and catalogs to a store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::support::snapshot::{kept, same, same_bytes};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
-/// A server, and a tree of 40 MiB that does not compress: several parts.
+/// A server, and a tree of 40 MiB that does not compress, so that its archive has several parts.
 fn with_tree() -> Server {
     let server = Server::start();
     let tree = server.place().join("tree");
@@ -33,7 +33,7 @@ fn with_tree() -> Server {
     server
 }
 
-/// The archive in the store is that of a local dump, byte for byte.
+/// Checks that the archive in the store equals that of a local dump, byte for byte.
 fn is_like_local(server: &Server, key: &str) {
     let local = fs::read(server.place().join("local.tar")).unwrap();
     let stored = server.content(key).expect(key);
@@ -42,7 +42,7 @@ fn is_like_local(server: &Server, key: &str) {
     nothing_is_left(server);
 }
 
-/// No upload is unfinished.
+/// Checks that no upload is unfinished.
 fn nothing_is_left(server: &Server) {
     assert_eq!(server.unfinished(), Vec::<PathBuf>::new());
 }
@@ -64,7 +64,7 @@ fn a_dump_to_a_store_is_restored_from_it() {
     let full = args!["dump", "tree", "-o", url("a.tar.gz"), "--catalog", first];
     run(&mut server.fathom(full)).exits(0);
     fs::write(tree.join("new"), "new").unwrap();
-    // The new catalog takes the place of the base.
+    // The new catalog replaces the base.
     let increment = args![
         "dump",
         "tree",
@@ -127,8 +127,8 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
         assert!(requests.len() > 8, "{requests:#?}");
         is_like_local(&server, &key);
     }
-    // The answer to the request that makes the object exist is lost: of a multipart upload, and of a
-    // small object.
+    // The response to the request that creates the object is lost: once for a multipart upload,
+    // once for a small object.
     let lost = [AtomicBool::new(false), AtomicBool::new(false)];
     server.proxy.plan(move |request| {
         let keys = ["lost.tar", "lost.parquet"].iter().zip(&lost);
@@ -171,7 +171,7 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     is_like_local(&server, "a.tar");
 }
 
-/// A plan that calls a function once, at the first request that matches.
+/// A plan for the proxy that calls a function once, at the first request that matches.
 fn once(
     is_it: impl Fn(&Request) -> bool + Send + Sync + 'static,
     act: impl Fn() + Send + Sync + 'static,
@@ -192,15 +192,16 @@ fn of_two_that_write_the_same_object_one_fails() {
     }
     let server = Arc::new(with_tree());
     fs::create_dir(server.place().join("other")).unwrap();
-    // An archive in parts, and a small catalog: at first there is none, then one is replaced.
+    // A multipart archive, and a small catalog. First the object does not exist, then it is
+    // replaced.
     for (round, key) in (0..).zip(["a.tar", "a.tar", "c.parquet", "c.parquet"]) {
         let write = |tree: &str| match key {
             "a.tar" => args!["dump", tree, "-o", url(key)],
             _ => args!["walk", tree, "--catalog", url(key)],
         };
-        // Other contents each time, so that the ETag differs.
+        // The contents differ each time, so that the ETag differs.
         fs::write(server.place().join("other/file"), noise(100, round)).unwrap();
-        // The plan is part of the server, and must not keep it.
+        // The server owns the plan, so the plan must not own the server.
         let (rival, racing) = (Arc::downgrade(&server), write("other"));
         let is_last = move |request: &Request| completes(key, request);
         server.proxy.plan(once(is_last, move || {
@@ -301,7 +302,7 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
     assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
 }
 
-/// In place of SHA-256 sums in signatures, in a multipart upload.
+/// Multipart uploads are signed without SHA-256 sums of the data, and have CRCs instead.
 #[test]
 fn a_dump_may_send_crcs_of_unsigned_data() {
     if !require(&needs()) {
@@ -319,7 +320,7 @@ fn a_dump_may_send_crcs_of_unsigned_data() {
     nothing_is_left(&server);
 }
 
-/// AWS wants a checksum with everything that object lock protects.
+/// AWS requires a checksum for objects under object lock.
 #[test]
 fn an_object_under_object_lock_is_not_replaced() {
     if !require(&needs()) || !require(&[Need::Tool(AWS)]) {

@@ -1,4 +1,4 @@
-//! Two files of one command are compared figure by figure.
+//! Tests of comparing two files of one command, figure by figure.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ fn kept(dir: &tempfile::TempDir, name: &str, value: &Value) -> PathBuf {
     path
 }
 
-/// The changes with a verdict, by name.
+/// The names of the figures with a verdict.
 fn named<'a>(value: &'a Value, verdict: &str) -> Vec<&'a str> {
     let figures = value["result"]["figures"].as_array();
     let figures = figures
@@ -59,7 +59,7 @@ fn each_command_that_measures_has_figures() {
             figures.len(),
             "{command:?}"
         );
-        // Ten times as much does, where the spread is known and smaller than that.
+        // Ten times the value is a change, if the spread is known and smaller than the difference.
         let mut exact = value.clone();
         let members = exact["figures"].as_array_mut().unwrap().iter_mut();
         let known = members.filter(|it| !it["spread"].is_null());
@@ -122,7 +122,7 @@ fn the_difference_of_two_surveys() {
         named(&value, "changed"),
         ["walk by threads: seconds per entry", "mounts"]
     );
-    // Other programs delay all calls that wait for a disk.
+    // The time of calls that wait for a disk also depends on other programs.
     assert_eq!(
         named(&value, "unknown"),
         ["fsync (after one byte was written), warm"]
@@ -252,7 +252,7 @@ fn two_accounts_are_compared_call_by_call() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Of one NAME there are no ratios; they are compared all the same.
+    // Two files with the same NAME have no ratio, but their figures are compared.
     std::fs::rename(at("new.json"), at("x/old.json")).unwrap();
     let value = compare_json(&[&at("old.json"), &at("x/old.json")]);
     assert_eq!(value["result"]["comparisons"], json!([]));

@@ -1,4 +1,4 @@
-//! The shell of docs/fleet.md, run with machines that are none.
+//! Runs the shell commands of docs/fleet.md, with simulated machines.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use crate::support::{Need, require};
 
 const PAGE: &str = include_str!("../../docs/fleet.md");
 
-/// What the page has in blocks of this kind.
+/// The contents of the page's blocks of this kind.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let begin = format!("```{kind}\n");
     PAGE.split(&begin[..])
@@ -17,8 +17,8 @@ fn blocks(kind: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// A directory to work in, with stand-ins for what reaches other machines on its path, and what is
-/// on each machine.
+/// A working directory with stand-ins for `ssh`, `srun` and the like first in PATH, and with the
+/// files of each machine.
 struct Fleet(tempfile::TempDir);
 
 impl Fleet {
@@ -32,7 +32,7 @@ impl Fleet {
         let program = env!("CARGO_BIN_EXE_fathom");
         let tree = tree.display();
         std::fs::create_dir(fleet.path("bin")).unwrap();
-        // /srv is the tree.
+        // /srv stands for the tree of the test.
         fleet.script(
             "fathom",
             &format!("exec '{program}' \"${{@/#\\/srv/{tree}}}\""),
@@ -41,8 +41,8 @@ impl Fleet {
             "find",
             &format!("exec /usr/bin/find \"${{@/#\\/srv/{tree}}}\""),
         );
-        // The machine `down` does not answer. As ssh does it, what is run there is one line for a
-        // shell.
+        // The machine `down` does not answer. Like ssh, the stand-in passes the command to a shell
+        // as one line.
         fleet.script(
             "ssh",
             "while [ $# -gt 0 ]; do case $1 in -n) shift ;; -o) shift 2 ;; *) break ;; esac; done\n\
@@ -164,7 +164,7 @@ fn any_two_programs() {
             .find(|block| block.contains("cat > times"))
             .unwrap(),
     );
-    // Runs as short as these may have no user or system time.
+    // The times of short runs can be 0.
     assert!(ran.code() < 2, "{ran}");
     assert!(
         String::from_utf8_lossy(&ran.stdout).starts_with("find/fathom, 2 systems\n"),

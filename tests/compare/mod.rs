@@ -15,12 +15,12 @@ use serde_json::Value;
 use crate::support::run::{Ran, args};
 use crate::support::{fathom, run};
 
-/// The report's Figures 7 and 10.
+/// The CSV file of Figure 7 or 10 of the report.
 fn figure(number: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../account/data/getmnt-figure{number}.csv"))
 }
 
-/// A file of that name with that in it, in a directory of its own.
+/// Creates a file with this name and content in a directory of its own.
 fn file(name: &str, content: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);

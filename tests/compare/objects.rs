@@ -1,8 +1,8 @@
-//! What fathom itself gives as JSON.
+//! Tests of comparing JSON files of fathom itself.
 
 use super::*;
 
-/// What the program says of a small tree.
+/// The JSON of a command on a small tree.
 fn object(command: &[&str]) -> Vec<u8> {
     let tree = tempfile::tempdir().unwrap();
     for n in 0..40 {
@@ -40,7 +40,7 @@ fn a_file_for_each_machine() {
     let threads = ratio(&value, "threads");
     assert_eq!(threads["systems"], 2);
     assert!(threads["real"]["mean"].as_f64().unwrap() > 0.0);
-    // Calls do not vary: the ratio is that of the two files.
+    // The numbers of calls do not vary, so the ratio is that of the two files.
     let calls = |value: &Value, engine: &str| {
         let engines = value["result"]["compare"]["engines"].as_array().unwrap();
         engines.iter().find(|one| one["engine"] == engine).unwrap()["calls"]
@@ -113,7 +113,7 @@ fn a_file_for_each_run_of_a_machine() {
         std::fs::write(&path, ran.stdout).unwrap();
         path
     };
-    // What was metered: twice as many calls before as after, or nearly.
+    // JSON of `account`: about twice as many calls before as after.
     let metered = |files: usize| {
         let mut command = fathom(["account", "--json", "--", "stat", "-c", ""]);
         run(command
@@ -134,11 +134,11 @@ fn a_file_for_each_run_of_a_machine() {
     );
     assert_eq!(comparison["systems"].as_array().unwrap().len(), 2);
     let before = ratio(&value, "before");
-    // Of web2 there is nothing to hold it against.
+    // web2 has no second file to compare with.
     assert_eq!(before["systems"], 1, "{value}");
     let calls = before["each"][0]["calls"].as_f64().unwrap();
     assert!((1.2..2.0).contains(&calls), "{calls}");
-    // On one machine, a file is called after the run.
+    // Files of one machine are named after the run only.
     let [before, after] =
         [("before.json", 200), ("after.json", 100)].map(|(name, files)| keep(name, metered(files)));
     let value = compare_json(&[&before, &after]);
@@ -150,7 +150,7 @@ fn a_file_for_each_run_of_a_machine() {
         ),
         (&1.into(), 1)
     );
-    // What was searched.
+    // JSON of `pathwalk`.
     let searched = |files: &str| {
         run(&mut fathom(args![
             "pathwalk",

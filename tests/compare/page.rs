@@ -1,4 +1,4 @@
-//! The page.
+//! Tests of the HTML page.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn page(files: &[&Path]) -> String {
     std::fs::read_to_string(page).unwrap()
 }
 
-/// The elements of a page, which must be closed in their order; with the text in each.
+/// The elements of a page with their texts. Checks that they are closed in order.
 fn elements(page: &str) -> Vec<String> {
     const EMPTY: [&str; 4] = ["meta", "!DOCTYPE", "line", "circle"];
     let (mut open, mut seen) = (Vec::new(), Vec::new());
@@ -87,14 +87,14 @@ fn page_is_accessible_and_has_styles_for_phone_print_and_dark() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // The labels are text of the page; a screen reader skips what is drawn beside them.
+    // The labels are text of the page; a screen reader skips the drawings beside them.
     let drawn = page.matches("<svg ").count();
     assert_eq!(
         (drawn, page.matches(" aria-hidden=\"true\"").count()),
         (4, 4)
     );
-    // The figure has no viewBox, which would make its letters smaller on a phone. What is drawn lies
-    // within it.
+    // The figure has no viewBox, which would make its text smaller on a phone. All drawings lie
+    // within the figure.
     elements(&page);
     assert!(!page.contains("viewBox"), "{page}");
     for attribute in [" x=\"", "cx=\"", "x1=\""] {

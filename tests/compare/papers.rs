@@ -1,4 +1,4 @@
-//! What the papers print, from what they print.
+//! Tests that the tables of the papers follow from their data.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn two_figures_are_two_tables() {
         .map(|comparison| &comparison["base"])
         .collect();
     assert_eq!(bases, ["getmnt2", "getmnt3"]);
-    // The base that both have turns the second table round.
+    // Both figures have getmnt2. With it as the base, the second table is inverted.
     let value = run(&mut fathom(args![
         "compare",
         "--json",

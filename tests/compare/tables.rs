@@ -1,4 +1,4 @@
-//! Tables as people have them.
+//! Tests of CSV tables in their usual variants.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn zero_and_missing_times_are_skipped_with_a_warning() {
     says("line 3: no value for a_user; skipped in the ratios");
     says("line 2: on S1 (and 1 system more) a or b has 0 for user; skipped in a/b");
     says("line 4: on S3 a or b has 0 for sys");
-    // The two about zeros share a hint.
+    // The two warnings about zeros share a hint.
     assert_eq!(ran.stderr.lines().count(), 4, "{ran}");
     let value = compare_json(&[&path]);
     let ratio = ratio(&value, "a");
@@ -131,7 +131,7 @@ fn thousands_of_rows() {
         .as_f64()
         .unwrap();
     assert!((mean - expected).abs() < 1e-6, "{mean} {expected}");
-    // All are in the table of the page, and the figure does not grow with them.
+    // The table of the page has all systems, and the figure does not grow with their number.
     let page = std::fs::read_to_string(page).unwrap();
     assert_eq!(page.matches("<tr><th scope=\"row\"").count(), 20_001);
     assert!(page.matches("<circle").count() < 5000);

@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Tests of invalid input, and of the messages about it.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,7 @@ fn pipes_and_standard_input_are_read() {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // In pieces, each when the program has read the one before and waits.
+        // Write the text in pieces, each after the program has read the previous one and waits.
         for piece in text.chunks(1000) {
             stdin.write_all(piece).unwrap();
             wait_until("the program waits for more", || {

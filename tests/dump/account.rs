@@ -1,4 +1,4 @@
-//! `dump --account`: the memo's tables.
+//! Tests of `dump --account`: the memo's tables.
 
 use std::path::Path;
 
@@ -96,7 +96,7 @@ fn account_tables_add_up_and_compare_the_ways() {
                         .find(|row| row["function"] == function);
                     rows.unwrap_or_else(|| panic!("no {gate} for {function}: {account}"))
                 };
-                // Each file is opened to be read, read once, and looked at once more.
+                // For each file: openat, read, and a second statx after reading.
                 for (gate, function) in
                     [("openat", "gate calls for effect"), ("read", "copy files")]
                 {
@@ -124,7 +124,8 @@ fn account_tables_add_up_and_compare_the_ways() {
                     );
                     assert_eq!(option["why"].is_string(), !is_there, "{name}: {account}");
                     if name == "percall" {
-                        // Thirteen attributes, the names of extended ones, two of these.
+                        // Thirteen attributes of statx(2), the list of extended attributes, and two
+                        // of their values.
                         let of_a_file = option["measured"]["file"]["calls"].as_f64().unwrap();
                         assert!((16.0..16.2).contains(&of_a_file), "{option}");
                         let predicted = option["predicted"]["file"]["calls"].as_f64().unwrap();

@@ -1,4 +1,5 @@
-//! `dump SRC --state DIR`: the state directory names the archives, chooses the levels, and is pruned.
+//! Tests of `dump SRC --state DIR`: the state directory names the archives, chooses the levels, and
+//! is pruned.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -114,7 +115,7 @@ fn archives_are_named_and_levels_are_chosen() {
         );
         assert!(archive.ends_with(".tar.zst"), "{archive}");
     }
-    // All of one minute have names of their own.
+    // Archives of the same minute have different names.
     let archives = nights.archives();
     let mut distinct = archives.clone();
     distinct.sort();
@@ -174,7 +175,8 @@ fn full_dumps_say_why() {
     assert_eq!(first["level"], 0);
 }
 
-/// The disk for the archives is not mounted: nothing is written to the one below.
+/// The disk for the archives is not mounted: nothing must be written to the directory below the
+/// mount point.
 #[test]
 fn file_system_of_fstab_that_is_not_mounted_is_missed() {
     if !require(&[Need::Root]) {
@@ -203,7 +205,8 @@ fn file_system_of_fstab_that_is_not_mounted_is_missed() {
         assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
         tmpfs(&disk);
         nights.run(&words).exits(0);
-        // A directory that has dumps is the right one.
+        // A state directory that contains dumps is accepted, although fstab lists an unmounted file
+        // system at its parent directory.
         let plain = dir(ground.join("plain"));
         nights
             .run(&["dump", "srv", "--state", "plain/srv"])
@@ -255,13 +258,14 @@ fn copied_moved_and_touched_directories_keep_their_dumps() {
             .collect::<Vec<String>>()
     };
     for name in archives(".tar.zst") {
-        // The same bytes, as after a restore of the directory that keeps no times.
+        // The same contents with new times, as after restoring the directory with a tool that does
+        // not keep times.
         let archive = at.join("moved").join(name);
         fs::write(&archive, fs::read(&archive).unwrap()).unwrap();
     }
     assert_eq!(statuses("moved"), ["ok"; 3]);
     nights.run(&["verify", "--state", "moved"]).exits(0);
-    // The full dump is away, and comes back.
+    // The archive of the full dump is moved away, and back.
     let (full, away) = (archives("-0.tar.zst").remove(0), at.join("away"));
     fs::rename(at.join("moved").join(&full), &away).unwrap();
     assert_eq!(statuses("moved"), ["missing", "no base", "no base"]);
@@ -276,7 +280,8 @@ fn copied_moved_and_touched_directories_keep_their_dumps() {
     assert_eq!(versions.as_array().unwrap().len(), 3, "{versions}");
 }
 
-/// A base whose columns are damaged shows only when it is compared; a removal that fails prevents no dump.
+/// A damaged column of the base is found only during the comparison. Neither that nor a failed
+/// removal prevents a dump.
 #[test]
 fn damage_and_failed_removals_prevent_no_dump() {
     let place = tempdir().unwrap();
@@ -320,7 +325,7 @@ fn damage_and_failed_removals_prevent_no_dump() {
             .contains("cannot remove dumps that are no longer needed"),
         "{ran}"
     );
-    // Only the one that failed is left to be removed; it is not listed.
+    // Only the dump whose removal failed is left; it is not listed.
     let left = nights.list().len();
     assert!((2..=3).contains(&left), "{left}");
     let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(1);
@@ -421,7 +426,8 @@ fn policy_keeps_what_restic_keeps_and_what_that_needs() {
     ];
     let value = nights.run(&words).exits(0).json();
     check(&value);
-    // The next dump is one of the two: so are the tenth, and the ninth, which that is based on.
+    // The policy keeps two dumps. The next one counts, so the tenth is kept, and so is the ninth,
+    // which the tenth is based on.
     let pruned = &value["result"]["pruned"];
     assert_eq!(
         (&pruned["kept"], &pruned["removed"]),
@@ -518,7 +524,7 @@ fn versions_are_found_and_restored() {
         missing.stderr.contains("no dump has a file of this name"),
         "{missing}"
     );
-    // To standard output, also what is renamed, linked or unchanged since.
+    // Restore to standard output, also files that were renamed, linked or unchanged since.
     let one = |time: &str, name: &str| {
         let ran = nights.run(&[
             "restore", "--state", "state", "--at", time, "--to", "-", name,
@@ -539,7 +545,7 @@ fn versions_are_found_and_restored() {
         assert_eq!(one("latest", gone), (Some(2), Vec::new()), "{gone}");
     }
     assert_eq!(one("1w", "note"), (Some(2), Vec::new()));
-    // To a directory.
+    // Restore to a directory.
     let to = dir(at.join("to"));
     let words = [
         "restore",
@@ -648,7 +654,8 @@ fn chains_are_verified() {
         (vec![true; 5], &0.into(), &0.into()),
         "{result}"
     );
-    // Contents without a change of the times, an attribute, a file that is new and one that is gone.
+    // A change of contents without a change of the times, an attribute, a new file, and a removed
+    // file.
     let path = at.join("srv/1");
     let times = fs::metadata(&path).unwrap().modified().unwrap();
     let mut bytes = fs::read(&path).unwrap();
@@ -664,7 +671,7 @@ fn chains_are_verified() {
     fs::remove_file(at.join("srv/3")).unwrap();
     file(at.join("srv/new"), 1);
     let (_, result) = verify(&["--against", "."], 1);
-    // The directory has another time.
+    // The modification time of the directory differs, too.
     assert_eq!(
         (&result["different"], &result["unknown"]),
         (&4.into(), &1.into()),
@@ -775,7 +782,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// Each run leaves a line and metrics, also one that fails.
+/// Each run writes a line and metrics, even a run that fails.
 #[test]
 fn runs_are_reported_for_monitoring() {
     let place = tempdir().unwrap();
@@ -817,7 +824,7 @@ fn runs_are_reported_for_monitoring() {
         line["about"],
         serde_json::json!({"source": "srv", "state": "state"})
     );
-    // One that fails tells when the last one succeeded.
+    // The metrics of a failed run contain the time of the last success.
     fs::rename(at.join("srv"), at.join("gone")).unwrap();
     let (failed, line) = monitored(&["dump", "srv", "--state", "state"], 2);
     assert_eq!(
@@ -850,7 +857,7 @@ fn runs_are_reported_for_monitoring() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |name: &str| fs::metadata(at.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("report.ndjson"), mode("fathom.prom")), (0o600, 0o644));
-    // Where they cannot be written, the dump is made all the same.
+    // If the metrics or the report cannot be written, the dump is made nevertheless.
     fs::rename(at.join("gone"), at.join("srv")).unwrap();
     let ran = nights
         .run(&[
@@ -871,7 +878,7 @@ fn runs_are_reported_for_monitoring() {
     );
 }
 
-/// Prometheus itself reads the metrics, where it is installed.
+/// Checks the metrics with Prometheus' promtool, where it is installed.
 fn promtool(metrics: &Path) {
     let text = fs::File::open(metrics).unwrap();
     if let Ok(ran) = Command::new("promtool")

@@ -1,4 +1,4 @@
-//! Catalogs that are refused as a base.
+//! Tests of catalogs that are refused as a base.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{fathom, require, run};
 
-/// No list of names in the archive could say that a SRC is no directory any more.
+/// No dumpdir lists a SRC itself, so an increment cannot record that a SRC is no longer a
+/// directory.
 #[test]
 fn source_that_changed_its_type_is_refused() {
     let place = tempfile::tempdir().unwrap();
@@ -68,7 +69,7 @@ fn catalog_of_other_sources_is_refused() {
         refused(&["two"]);
         refused(&["one", "two"]);
         refused(&["."]);
-        // By a longer name that is the same in the archive, it goes on.
+        // A longer path of the SRC, with the same name in the archive, is accepted.
         run(fathom(args![
             "dump",
             "./../disk/one",
@@ -79,7 +80,7 @@ fn catalog_of_other_sources_is_refused() {
         ])
         .current_dir(at))
         .exits(2);
-        // Another directory in its place, on another file system.
+        // A different directory at the path of the SRC, on a different file system.
         tmpfs(at.join("one"));
         refused(&["one"]);
     });
@@ -123,13 +124,14 @@ fn damaged_base_catalog_is_refused() {
             ])
             .current_dir(at))
         };
-        // It reads directories, and whatever is in them then has its time of access.
+        // Run `changed` first: it reads directories, which updates their access times.
         let told = changed(&catalog).exits(0).stdout;
         dump(&catalog, false).exits(0);
         let expected = fs::read(&archive).unwrap();
         let (whole, mut dice) = (fs::read(&catalog).unwrap(), Dice::new(11));
         let mut refused = 0;
-        // A catalog whose writer is not fathom is a copy that another program has made.
+        // A catalog whose footer names a different writer counts as a copy made by a different
+        // program.
         let writer = b"fathom 0.";
         let mut windows = whole.windows(writer.len());
         let writer = windows.position(|bytes| bytes == writer).unwrap();
@@ -150,13 +152,13 @@ fn damaged_base_catalog_is_refused() {
             fs::write(&damaged, bytes).unwrap();
             fs::remove_file(&archive).unwrap();
             let _ = fs::remove_file(&renewed);
-            // Checksums are only read for a new catalog.
+            // The checksums are only read if a new catalog is written.
             let renews = round / 8 % 2 == 1;
             let ran = dump(&damaged, renews);
             if ran.code() == 2 {
                 let ran = ran.refused();
                 let says = |part: &str| ran.stderr.contains(part);
-                // Without the magic number at its end it is no longer a catalog.
+                // Without the magic number at its end, the file is not recognized as a catalog.
                 let hints = says("make a full dump") || says("a file that --catalog has written");
                 let says = says("/damaged': ") && hints;
                 assert!(says && !archive.exists() && !renewed.exists(), "{ran}");

@@ -1,4 +1,5 @@
-//! The recorded dumps of a state directory: `list --state`, `restore --state`, `dump --prune`.
+//! Tests of the recorded dumps of a state directory: `list --state`, `restore --state`, `dump
+//! --prune`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,14 +52,14 @@ impl Dumps {
         prune(&self.at, keep, more)
     }
 
-    /// Restores the last dump by a time into a directory of its own.
+    /// Restores the last dump that began by a time into a new directory.
     fn restore(&self, time: &str, to: &str) -> Ran {
         fs::create_dir(self.at.join(to)).unwrap();
         self.run(&["restore", "--state", "state", "--at", time, "-C", to])
     }
 }
 
-/// Prunes the directory `state` in `at` but for the last full dumps, and returns the result.
+/// Prunes the directory `state` in `at` except for the last full dumps, and returns the result.
 pub(super) fn prune(at: &Path, keep: usize, more: &[&str]) -> Value {
     let keep = keep.to_string();
     let words = [
@@ -85,7 +86,7 @@ fn dumps(state: &Path) -> Vec<Value> {
     value["result"]["dumps"].as_array().unwrap().clone()
 }
 
-/// The archives that restore a dump.
+/// The archives that are needed to restore a dump.
 pub(super) fn restores(state: &Path, dump: usize) -> Vec<PathBuf> {
     let dumps = dumps(state);
     let archives = dumps[dump]["restore"].as_array().unwrap().iter();
@@ -94,7 +95,7 @@ pub(super) fn restores(state: &Path, dump: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whatever is pruned, every dump that is kept restores its tree, and those that are pruned are
+/// After any pruning, every remaining dump restores its tree, and the archives of the others are
 /// gone.
 #[test]
 fn kept_dumps_are_restored_after_pruning() {
@@ -204,8 +205,8 @@ fn times_of_dumps_are_local() {
     }
 }
 
-/// An archive that is missing or was replaced is named, and nothing is restored; no file is removed
-/// that is not the archive.
+/// A missing or replaced archive is named, and nothing is restored. Pruning does not remove a file
+/// that replaced an archive.
 #[test]
 fn archives_that_are_gone_are_named() {
     let temporary = tempdir().unwrap();
@@ -226,7 +227,7 @@ fn archives_that_are_gone_are_named() {
     let ran = dumps.restore("2100-01-01", "a").refused();
     assert!(ran.stderr.contains("2.tar' does not exist"), "{ran}");
     assert_eq!(fs::read_dir(dumps.at.join("a")).unwrap().count(), 0);
-    // The full dump that is missing does not count.
+    // The full dump whose archive is missing does not count.
     assert_eq!(dumps.prune(1, &["--yes"])["kept"], 4);
     fs::rename(dumps.at.join("elsewhere.tar"), dumps.at.join("2.tar")).unwrap();
     assert_eq!(dumps.prune(1, &["--yes"])["kept"], 2);
@@ -243,8 +244,8 @@ fn archives_that_are_gone_are_named() {
     );
 }
 
-/// The timer of the book, for thirty days: each dump that is kept restores the tree of its day, and those are the last
-/// seven, and one of each of the weeks before.
+/// The timer of docs/backup.md, for thirty days: each remaining dump restores the tree of its day.
+/// The dumps of the last seven days remain, and one for each of the weeks before.
 #[test]
 fn nightly_dumps_of_the_book_keep_their_days() {
     if !require(&[CC]) {
@@ -298,8 +299,8 @@ fn nightly_dumps_of_the_book_keep_their_days() {
     }
 }
 
-/// An archive that went to a pipe can be listed only; one that others are based on is not
-/// overwritten.
+/// An archive written to a pipe can only be listed. An increment does not overwrite an archive of
+/// its own chain.
 #[test]
 fn archives_of_a_chain_are_not_overwritten() {
     let temporary = tempdir().unwrap();
@@ -310,7 +311,7 @@ fn archives_of_a_chain_are_not_overwritten() {
     let ran = dumps.dump("0.tar", 1).refused();
     assert!(ran.stderr.contains("that this one is based on"), "{ran}");
     assert_eq!(fs::read(dumps.at.join("0.tar")).unwrap(), before);
-    // A full dump may replace it.
+    // A full dump may overwrite the archive.
     file(dumps.at.join("tree/f"), 20);
     dumps.dump("0.tar", 0).exits(0);
     assert_eq!(dumps.list()[0]["status"], "replaced");
@@ -327,13 +328,13 @@ fn archives_of_a_chain_are_not_overwritten() {
     );
 }
 
-/// Two dumps do not use one state directory at once, and a damaged record stops both.
+/// Two dumps do not use one state directory at the same time, and a damaged record makes both fail.
 #[test]
 fn state_directory_in_use_or_damaged() {
     let temporary = tempdir().unwrap();
     let dumps = Dumps::new(temporary.path());
     file(dumps.at.join("tree/f"), 10);
-    // Without a child process, which would keep the lock.
+    // Without a child process, which would inherit the lock.
     let mut holder = Command::new("flock");
     let mut holder = holder
         .arg("--no-fork")

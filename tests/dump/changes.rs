@@ -1,4 +1,4 @@
-//! Random changes of a tree between dumps.
+//! Makes random changes to a tree between dumps.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -99,7 +99,7 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
         } else {
             (*dice.pick(&dirs)).clone()
         };
-        // Names are used again and again, so that one thing comes to be where another was.
+        // Names are reused, so that new entries replace others.
         let fresh = into.join(format!("{}", dice.below(12)));
         if all.len() < 40 || dice.one_in(6) {
             if fresh.symlink_metadata().is_err() {
@@ -131,12 +131,12 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
                 *dice.pick(&dirs),
                 RenameFlags::EXCHANGE,
             )),
-            // The new one in the place of the old one.
+            // A directory replaces an entry.
             5 if !one.starts_with(&dir) && !dir.starts_with(&one) => {
                 remove(&one);
                 let _ = fs::rename(&dir, &one);
             }
-            // A directory into what was in it.
+            // A directory moves into one of its former subdirectories.
             6 => {
                 let aside = top.join("aside");
                 if let Some(inner) = below(&dir)
@@ -199,7 +199,8 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
             }
             15 => utimensat(CWD, &one, &any_times(dice), AtFlags::SYMLINK_NOFOLLOW).unwrap(),
             _ => {
-                let how = libc::O_NOFOLLOW | libc::O_NONBLOCK; // there may be a fifo
+                // The file may be a fifo: opening it must not wait..
+                let how = libc::O_NOFOLLOW | libc::O_NONBLOCK;
                 let file = OpenOptions::new()
                     .write(true)
                     .create(true)

@@ -1,4 +1,4 @@
-//! The number of system calls of a dump, and whether the gates count them correctly.
+//! Tests of the number of system calls of a dump, and of its own counts.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn small_file_costs_four_calls() {
                 for d in 0..directories {
                     (0..files).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
                 }
-                // What was changed a moment ago, `raw` looks at by name.
+                // `raw` calls statx(2) for recently changed files.
                 std::thread::sleep(std::time::Duration::from_millis(1500));
                 let arguments = args![
                     "dump",
@@ -84,7 +84,8 @@ fn small_file_costs_four_calls() {
                         make.fstype
                     );
                 }
-                // XFS says of files that they may have attributes when they have room for some.
+                // XFS reports possible attributes for files whose inode has room for some, so they
+                // need flistxattr(2).
                 let asked = gates.get("flistxattr").copied().unwrap_or(0);
                 assert!(
                     asked == if make.fstype == "ext4" { 0 } else { files },
@@ -101,7 +102,7 @@ fn small_file_costs_four_calls() {
     }
 }
 
-/// Writeback of each mebibyte is started while the archive is being written.
+/// Writeback of each MiB is started while the archive is being written.
 #[test]
 fn archive_is_synced_while_it_is_written() {
     if require(&[Need::Root]) {
@@ -117,13 +118,12 @@ fn archive_is_synced_while_it_is_written() {
                 calls(&value["gates"]),
                 value["result"]["archive_bytes"].as_u64().unwrap(),
             );
-            // At most so many as there are mebibytes, and at least so many as there are loads of
-            // the reader's.
+            // At most one call per MiB, and at least one per piece that the reader passes on.
             assert!(
                 (2..=bytes >> 20).contains(&gates["sync_file_range"]),
                 "{bytes} bytes: {gates:?}"
             );
-            // What is no file of its own is left alone.
+            // Writeback is not started for a device.
             let value = run(&mut fathom(args![
                 "dump",
                 tree,
@@ -169,7 +169,7 @@ fn ways_of_gathering_differ_in_calls() {
                 raw < combined && combined < percall,
                 "{percall} {combined} {raw}"
             );
-            // Reading the files is the same for all: four calls each.
+            // All methods need four calls to read a file.
             let reading = 4 * 2000;
             assert!(5 * (raw - reading) < percall - reading, "{percall} {raw}");
         });

@@ -1,4 +1,4 @@
-//! `--dry-run` prints what the dump then writes.
+//! Tests that `--dry-run` prints the figures of the dump that follows.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -41,7 +41,7 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
 }
 
-/// What both results have in common.
+/// The fields that both results have.
 fn figures(value: &Value) -> Vec<&Value> {
     let fields = [
         "dumped",
@@ -59,7 +59,7 @@ fn figures(value: &Value) -> Vec<&Value> {
     fields.iter().map(|field| &value[field]).collect()
 }
 
-/// Estimates with some options.
+/// The estimates of a dry run with some options.
 fn estimates(tree: &Path, more: &[&str]) -> Value {
     let arguments = args!["dump", tree.file_name().unwrap(), "-n", "--json"];
     let ran = run(fathom(arguments)
@@ -103,7 +103,7 @@ fn estimates_equal_the_dumps_of_all_levels() {
                 if let Some(row) = all.iter().find(|row| row["level"] == level) {
                     assert_eq!(row, one, "level {level}, {make:?}");
                 } else {
-                    // Above the highest catalog, all levels have the base of the last row.
+                    // A level above the highest catalog has the same base as the last row.
                     let last = all.last().unwrap();
                     assert_eq!(figures(last), figures(one), "level {level}, {make:?}");
                 }
@@ -117,7 +117,7 @@ fn estimates_equal_the_dumps_of_all_levels() {
     }
 }
 
-/// Whatever is in the tree, the members are those of the dump.
+/// The estimated members are those of the dump, for a tree of every kind of file.
 #[test]
 fn estimates_of_odd_trees_have_the_same_members() {
     if !require(&NEEDS) {
@@ -144,7 +144,8 @@ fn estimates_of_odd_trees_have_the_same_members() {
     });
 }
 
-/// Levels cost the calls that read their catalogs, and no look at the tree.
+/// An estimate of all levels costs only the calls that read their catalogs: the tree is examined
+/// once.
 #[test]
 fn all_levels_are_estimated_from_one_gathering() {
     if require(&[Need::Root]) {
@@ -167,10 +168,10 @@ fn all_levels_are_estimated_from_one_gathering() {
             let all = gates(&["--state", state]);
             assert_eq!(all["getdents64"], alone["getdents64"]);
             assert!(alone["statx"] >= 1020, "{alone:?}");
-            // Looking for the catalogs, and opening them.
+            // A level adds calls that find its catalog and open it.
             assert!(all["statx"] <= alone["statx"] + 80, "{all:?} {alone:?}");
             assert!(all["openat"] <= alone["openat"] + 40, "{all:?} {alone:?}");
-            // No file is opened.
+            // Estimates open no files of the tree.
             assert!(alone["openat"] < 60, "{alone:?}");
         });
     }

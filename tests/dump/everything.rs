@@ -1,4 +1,4 @@
-//! A tree with every kind of file, name and attribute.
+//! Creates a tree with every kind of file, name and attribute.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -15,8 +15,8 @@ use crate::support::build::{chmod, dir, file, name, odd_names};
 
 use crate::support::tool::tool;
 
-/// Makes a tree of every kind of file in the empty directory `top`; `is_large` adds a sparse file
-/// of more than 8 GiB.
+/// Creates every kind of file in the empty directory `top`; `is_large` adds a sparse file of more
+/// than 8 GiB.
 pub(crate) fn everything(top: &Path, is_large: bool) {
     names(&dir(top.join("names")));
     kinds(&dir(top.join("kinds")));

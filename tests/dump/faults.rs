@@ -17,7 +17,7 @@ use crate::support::strace::{calls_in_a_thread, with_fault};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
-/// Calls, and what happens at one of them: a kill, or an error.
+/// System calls, each with a fault to inject: a kill, or an error.
 const FAULTS: [(&str, &str); 11] = [
     ("openat", "signal=KILL"),
     ("write", "signal=KILL"),
@@ -32,9 +32,9 @@ const FAULTS: [(&str, &str); 11] = [
     ("unlinkat", "error=EIO"),
 ];
 
-/// Runs a command without a fault, and then with each fault at `few` of its calls, evenly spread and
-/// the last one among them, or at all of them. `check` is told the fault and whether the command
-/// succeeded, and puts everything back.
+/// Runs a command without a fault, and then with each fault at `few` of its calls, or at all of
+/// them. The calls are evenly spread and include the last one. `check` gets the fault and whether
+/// the command succeeded, and must restore the initial state.
 fn at_calls(
     at: &Path,
     line: &[&str],
@@ -58,16 +58,16 @@ fn at_calls(
             check(fault, status.success(), &what);
         }
         if is_kill(fault) {
-            // Removes what the killed one has left.
+            // The next run removes temporary files of the killed one.
             let is_well = run(&mut command).code() == 0;
             check(("", ""), is_well, &format!("{} after {fault:?}", line[0]));
         }
     }
-    // Threads share their work in another way in each run, so some have fewer calls than before.
+    // Threads divide the work differently in each run, so some make fewer calls than before.
     assert!(2 * hits > runs, "{line:?}: {hits} faults in {runs} runs");
 }
 
-/// What is in a directory, but for temporary files that a kill has left.
+/// The names in a directory, except temporary files that a killed process has left.
 fn names(at: &Path, is_killed: bool) -> Vec<String> {
     let names = fs::read_dir(at).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -82,8 +82,8 @@ fn is_kill(fault: (&str, &str)) -> bool {
     fault.1.contains("KILL")
 }
 
-/// An archive has its name only when it is complete, and the catalog is that of an archive that
-/// exists.
+/// After any fault, an archive with its final name is complete, and the catalog belongs to an
+/// existing archive.
 #[test]
 fn compressed_dumps_of_lists_are_complete_or_not_there() {
     let needs = ["strace", "tar", "zstd", "gzip", "xz"].map(Need::Program);
@@ -144,7 +144,8 @@ fn compressed_dumps_of_lists_are_complete_or_not_there() {
     }
 }
 
-/// A prune that is interrupted has removed only what is not needed, and the next one does the rest.
+/// An interrupted prune has removed only dumps that are not needed, and the next prune removes the
+/// rest.
 #[test]
 fn interrupted_pruning_keeps_what_is_needed() {
     if !require(&[Need::Program("strace")]) {
@@ -202,7 +203,7 @@ fn interrupted_pruning_keeps_what_is_needed() {
     assert!(interrupted > effort(5, 10), "{interrupted}");
 }
 
-/// The catalog with new tokens replaces the old one as a whole or not at all.
+/// The catalog with new tokens replaces the old one atomically.
 #[test]
 fn interrupted_renewal_of_tokens_leaves_a_catalog() {
     if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
@@ -232,7 +233,7 @@ fn interrupted_renewal_of_tokens_leaves_a_catalog() {
             let now = fs::read(out.join("c")).unwrap();
             renewed += usize::from(now != before);
             assert!(!is_well || out.join("1.tar").exists(), "{what}");
-            // Whichever it is, the next increment is based on it.
+            // The next increment is based on either catalog.
             file(tree.join("new"), 10);
             let next = "dump tree -q -o out/2.tar --since out/c".split(' ');
             run(fathom(next).current_dir(at)).exits(0);
@@ -251,7 +252,7 @@ fn interrupted_renewal_of_tokens_leaves_a_catalog() {
     });
 }
 
-/// A file that is restored by the index is complete, or it is not there.
+/// A file restored by the index is complete, or does not exist.
 #[test]
 fn interrupted_restore_by_the_index_leaves_no_part_of_a_file() {
     if !require(&[Need::Program("strace")]) {
@@ -283,8 +284,8 @@ fn interrupted_restore_by_the_index_leaves_no_part_of_a_file() {
     });
 }
 
-/// From 4 MiB on an archive bypasses the page cache, until a write fails with EINVAL. The last piece, which is
-/// not aligned, does not bypass it. btrfs does not say that it can.
+/// From 4 MiB on, writing an archive bypasses the page cache, until a write fails with EINVAL. The
+/// last, unaligned part goes through the page cache. btrfs does not report that it supports this.
 #[test]
 fn large_archives_bypass_the_page_cache() {
     if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
@@ -380,7 +381,7 @@ fn dry_runs_change_nothing() {
         ];
         for change in CHANGES {
             let made = traced.lines().find(|call| call.contains(change));
-            // readlinkat(2) and the lock of a state directory are none.
+            // readlinkat(2) and the lock of a state directory change nothing.
             let made = made.filter(|call| !call.contains("readlinkat(") && !call.contains("lock"));
             assert!(made.is_none(), "{line}: {made:?}");
         }

@@ -1,5 +1,5 @@
-//! No change is lost, whatever happens to a dump: clocks that stand still or are set back, new
-//! device numbers, kills, full disks and disks that fail.
+//! Tests that no change is lost: with clocks that stand still or are set back, new device numbers,
+//! kills, full disks and failing disks.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -39,7 +39,7 @@ fn change_that_keeps_mtime_and_size_is_dumped() {
                 let path = file(series.tree.join("d/f"), 3000);
                 series.round("the full dump");
                 for n in 1..5 {
-                    // At once: it may come in the same tick of the clock.
+                    // Overwrite the file at once: the change may fall into the tick of the dump.
                     overwrite_unseen(&path, n);
                     series.round(&format!("change {n}"));
                 }
@@ -67,8 +67,8 @@ fn changes_within_the_clock_tick_of_the_dump_are_dumped() {
     }
 }
 
-/// With inodes of 128 bytes, ext4 has times in whole seconds: a change in the second in which the
-/// dump began may leave the ctime as it was.
+/// On ext4 with inodes of 128 bytes, times have whole seconds: a change in the second in which the
+/// dump began may leave the ctime unchanged.
 #[test]
 fn changes_within_the_second_of_the_dump_are_dumped() {
     if require(&NEEDS) && require(&[Need::Program("debugfs")]) {
@@ -97,8 +97,8 @@ fn changes_within_the_second_of_the_dump_are_dumped() {
     }
 }
 
-/// A tree that changes while it is dumped is not restored as of one moment. When the changes end,
-/// the next increment restores it correctly.
+/// If the tree changes during a dump, the restored tree mixes several moments. The first increment
+/// after the changes restores the tree correctly.
 #[test]
 fn changes_during_dumps_are_in_the_last_increment() {
     if require(&NEEDS) {
@@ -145,7 +145,7 @@ fn without_attributes(mut tree: Snapshot) -> Snapshot {
     tree
 }
 
-/// Files that were written after the clock was set back have times years before the catalog.
+/// Files written after the clock was set back have times years before the catalog.
 #[test]
 fn changes_after_the_clock_was_set_back_are_dumped() {
     if !require(&NEEDS) || !require(&[Need::Program("debugfs")]) {
@@ -187,7 +187,7 @@ fn changes_after_the_clock_was_set_back_are_dumped() {
     });
 }
 
-/// The same image, mounted from another loop device: the device number and the mount id differ.
+/// The same image on a different loop device: the device number and the mount id differ.
 #[test]
 fn increment_after_the_device_number_changed() {
     if !require(&NEEDS) {
@@ -258,7 +258,8 @@ fn is_sound(archive: &Path) {
     run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
 }
 
-/// A tree that is dumped repeatedly by dumps that may be killed; each is based on the last catalog.
+/// A tree that is dumped repeatedly by dumps that may be killed; each is based on the last complete
+/// catalog.
 struct Perils<'a> {
     at: &'a Path,
     tree: PathBuf,
@@ -266,7 +267,8 @@ struct Perils<'a> {
     catalog: PathBuf,
     restored: PathBuf,
     number: usize,
-    /// Dumps that completed although they were to be killed, and those that left only an archive.
+    /// Dumps that completed before the kill, and dumps that were killed after the archive and
+    /// before the catalog.
     whole: usize,
     between: usize,
     /// Dumps that left temporary files.
@@ -295,7 +297,7 @@ impl Perils<'_> {
         self.out.join(format!("{}.tar", self.number))
     }
 
-    /// The next dump.
+    /// The command of the next dump.
     fn dump(&self) -> Command {
         let mut command = fathom(args![
             "dump",
@@ -313,8 +315,8 @@ impl Perils<'_> {
         command
     }
 
-    /// Runs a dump that may be killed: an archive with a name is complete, and everything in the
-    /// catalog is in archives.
+    /// Runs a dump that may be killed. Checks that an archive with its final name is complete, and
+    /// that all entries of the catalog are in archives.
     fn killed(&mut self, what: &str, run: impl FnOnce(Command)) {
         let before = fs::read(&self.catalog).ok();
         run(self.dump());
@@ -324,8 +326,8 @@ impl Perils<'_> {
             is_sound(&archive);
         }
         if fs::read(&self.catalog).ok() == before {
-            // It is as if it had not been: the next one goes on from the same catalog, and takes
-            // its place.
+            // The catalog is unchanged, so the dump does not count: the next one has the same base
+            // and the same archive name.
             self.between += usize::from(is_there);
             let _ = fs::remove_file(archive);
         } else {
@@ -336,8 +338,8 @@ impl Perils<'_> {
             by_gnu_tar(&archive, &self.restored);
             self.whole += 1;
         }
-        // Between two calls, what takes the place of another has a name of its own; the next one
-        // takes it away.
+        // Replacing a file takes two calls. In between, the new file has a temporary name; the next
+        // dump removes it.
         let left: Vec<String> = self
             .others()
             .into_iter()
@@ -351,7 +353,7 @@ impl Perils<'_> {
         self.number += 1;
     }
 
-    /// Files other than archives.
+    /// The files other than archives.
     fn others(&self) -> Vec<String> {
         names(&self.out)
             .into_iter()
@@ -359,7 +361,7 @@ impl Perils<'_> {
             .collect()
     }
 
-    /// Runs a dump to its end, and checks that nothing is missing.
+    /// Runs a dump without a kill, and checks that nothing is missing.
     fn well(&mut self, what: &str) -> Duration {
         let start = Instant::now();
         run(&mut self.dump()).exits(0);
@@ -423,7 +425,7 @@ fn kill_before_each_modifying_call_loses_no_change() {
         "renameat2",
         "unlinkat",
     ];
-    /// No thread makes more calls of one kind here.
+    /// No thread makes more calls of one kind than this.
     const MOST: usize = 200;
     if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
         return;
@@ -434,8 +436,8 @@ fn kill_before_each_modifying_call_loses_no_change() {
         let mut dice = Dice::new(6);
         for call in EFFECTS {
             let before = perils.whole;
-            // Once: with each change there would be as many more calls to come through as there are
-            // tries.
+            // Change the tree only once per call: each change adds calls, so that the dump would
+            // never complete.
             change(&perils.tree, &mut dice, 3);
             for nth in 1.. {
                 assert!(nth < MOST, "{call}: it never came through");
@@ -455,8 +457,8 @@ fn kill_before_each_modifying_call_loses_no_change() {
     });
 }
 
-/// On a full disk no archive is left and the old catalog stays; with space again, the next dump
-/// succeeds.
+/// If the disk is full, no archive is left and the old catalog stays. With space again, the next
+/// dump succeeds.
 #[test]
 fn full_disk_for_the_archive() {
     if !require(&NEEDS) {
@@ -534,7 +536,8 @@ fn full_disk_for_the_catalog() {
             ran.stderr.contains("catalog") && ran.stderr.contains("No space left"),
             "{ran}"
         );
-        // The archive had its name already. It is sound, and not one that the next goes on from.
+        // The archive had its final name already. It is complete, but it is not the base of the
+        // next dump.
         is_sound(&archive("1.tar"));
         assert_eq!(names(&small), ["ballast", "catalog"]);
         assert_eq!(fs::read(&catalog).unwrap(), before);
@@ -567,8 +570,8 @@ impl Ballast {
     }
 }
 
-/// With less and less space for archive, map and catalog: every file with a name is complete, there
-/// are no others, and the catalog is of existing archives.
+/// With ever less space for archive, map and catalog: every file with its final name is complete,
+/// no others are left, and the catalog belongs to existing archives.
 #[test]
 fn disk_with_less_and_less_room() {
     if !require(&NEEDS) {
@@ -666,7 +669,7 @@ fn disk_with_less_and_less_room() {
     }
 }
 
-/// If the map does not fit, the archive may have its name, and the old catalog stays.
+/// If the map does not fit, the archive may have its final name, and the old catalog stays.
 #[test]
 fn full_disk_for_the_map() {
     if !require(&NEEDS) {
@@ -701,7 +704,8 @@ fn full_disk_for_the_map() {
     });
 }
 
-/// Dumps the tree of a FUSE server, first in full, and restores it over the last one.
+/// Dumps the tree of a FUSE server, the first time in full, and restores the archive over the last
+/// restored tree.
 fn dump_synthetic(far: &SyntheticTree, ground: &Path, number: usize) -> Ran {
     let (at, archive, catalog) = (
         ground.join("far"),
@@ -773,7 +777,7 @@ fn source_with_failing_and_slow_reads() {
         for (d, f) in [(0, 199), (2, 151), (2, 0)] {
             assert!(is_right(d, f), "far/d{d}/f{f}: {:?}: {ran}", content(d, f));
         }
-        // What was not read is as good as new.
+        // Files that were not read count as new in the next increment.
         let value = round(&far, 1).exits(0).json();
         assert_eq!(value["result"]["files"], 202, "{value}");
         assert!((0..3).all(|d| (0..200).all(|f| is_right(d, f))));
@@ -782,8 +786,8 @@ fn source_with_failing_and_slow_reads() {
     });
 }
 
-/// What a server does not find, although its directories list it, is never recorded as removed: a restore of the
-/// increment keeps it, and the next one has it again.
+/// If a server does not find an entry that its directories list, the entry is never recorded as
+/// removed: restoring the increment keeps it, and the next increment contains it again.
 #[test]
 fn what_is_listed_and_not_found_is_not_removed() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
@@ -816,7 +820,7 @@ fn what_is_listed_and_not_found_is_not_removed() {
             round(&far, number + 1).exits(0);
             assert!(are_all_right(), "{errno}");
         }
-        // Nor are names of a list.
+        // Listed names that are not found are not recorded as removed either.
         fs::write(ground.join("list"), "far/d0/f9\nfar/d1\nfar/d2\n").unwrap();
         let listed = |far: &SyntheticTree, level: &str| {
             let at = ground.join("far");
@@ -864,8 +868,8 @@ fn what_is_listed_and_not_found_is_not_removed() {
     });
 }
 
-/// A large file with a read error in it: the archive has zeros from there on, and the next
-/// increment has the complete file.
+/// A read error in a large file: the archive has zeros from the error on, and the next increment
+/// has the complete file.
 #[test]
 fn read_error_within_a_file() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {

@@ -1,4 +1,4 @@
-//! What other users put in the place of a SRC, of an output or of a state directory.
+//! Tests of files that other users put in the place of a SRC, of an output or of a state directory.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -41,7 +41,7 @@ fn has(archive: &Path, text: &str) -> bool {
         .any(|some| some == text.as_bytes())
 }
 
-/// While a tree is gathered, its owner puts a symlink to another tree in its place.
+/// While a tree is gathered, its owner replaces it by a symlink to a different tree.
 #[test]
 fn source_that_is_swapped_meanwhile_is_not_read() {
     if !require(&NEEDS) {
@@ -50,7 +50,7 @@ fn source_that_is_swapped_meanwhile_is_not_read() {
     on(Some(EXT4[0]), |at, ground| {
         let (home, secret) = (dir(at.join("home")), at.join("secret"));
         give(&home);
-        // Of few descriptors, only some are for SRCs that stay open until they are read.
+        // With few descriptors, only some SRCs can stay open until they are read.
         let many: Vec<_> = (0..64)
             .map(|n| dir(ground.join(format!("many/{n}"))))
             .collect();
@@ -99,7 +99,8 @@ fn source_that_is_swapped_meanwhile_is_not_read() {
     });
 }
 
-/// Listed names, in a directory that its owner replaces by a symlink to another one while they are examined.
+/// While listed names are examined, the owner of their directory replaces it by a symlink to a
+/// different directory.
 #[test]
 fn listed_names_in_a_swapped_directory_are_not_examined() {
     if !require(&[Need::Root, Need::Fuse]) {
@@ -142,7 +143,7 @@ fn listed_names_in_a_swapped_directory_are_not_examined() {
     });
 }
 
-/// Another user has put something under the name of an output.
+/// A different user has created a file, symlink or fifo under the name of an output.
 #[test]
 fn output_is_written_to_nothing_that_others_have_planted() {
     if !require(&NEEDS) {
@@ -152,7 +153,7 @@ fn output_is_written_to_nothing_that_others_have_planted() {
         let source = dir(at.join("source"));
         file(source.join("f"), 100);
         let victim = file(at.join("victim"), 5);
-        // The directory: its owner and mode, and whether it is another user's to write to.
+        // The directory's owner and mode, and whether a different user may write to it.
         for (nth, (owner, mode, is_open)) in [
             (0, 0o777, true),
             (0, 0o1777, true),
@@ -204,7 +205,7 @@ fn output_is_written_to_nothing_that_others_have_planted() {
                 give(&path);
                 write().exits(0);
                 assert_eq!(permissions(&path), (0, 0o600), "{what}");
-                // One's own may be of any kind.
+                // A file of the user who runs fathom may have any type.
                 fs::remove_file(&path).unwrap();
                 symlink(&victim, &path).unwrap();
                 write().exits(0);
@@ -219,7 +220,7 @@ fn output_is_written_to_nothing_that_others_have_planted() {
     });
 }
 
-/// Archives, catalogs, lists and records have what others may not read.
+/// Archives, catalogs, lists and records may contain data that other users must not read.
 #[test]
 fn outputs_are_private_unless_something_else_is_asked_for() {
     let at = tempfile::tempdir().unwrap();
@@ -272,7 +273,8 @@ fn outputs_are_private_unless_something_else_is_asked_for() {
     }
 }
 
-/// Whoever may write to a state directory could have any file removed or restored.
+/// Records of other users must not be trusted: a user who may write to a state directory could have
+/// any file removed or restored.
 #[test]
 fn records_of_other_users_are_not_believed() {
     if !require(&NEEDS) {
@@ -373,7 +375,7 @@ fn records_of_other_users_are_not_believed() {
             refused("another owner", &uses[some]);
             chown(path, Some(owner), Some(0)).unwrap();
         }
-        // A record leads to another file, with the size and time of the archive.
+        // A planted record names a different file, which has the size and time of the archive.
         let text = fs::read_to_string(&records).unwrap();
         let plant = |n: usize| {
             let (archive, victim) = (archive(n), at.join(format!("victim-{n}")));
@@ -404,7 +406,8 @@ fn records_of_other_users_are_not_believed() {
     });
 }
 
-/// The services of the book for a dump and a survey: with their capabilities, an ordinary user reads what only root may.
+/// The services of docs/backup.md for a dump and a survey: with their capabilities, an ordinary
+/// user reads files that only root may read.
 #[test]
 fn services_of_the_book_need_few_capabilities() {
     if !require(&[Need::Root, Need::Program("setpriv")]) {
@@ -456,7 +459,8 @@ fn services_of_the_book_need_few_capabilities() {
     });
 }
 
-/// Another user has put a symlink in the place of a state directory: it leads to that of another tree.
+/// A different user has replaced a state directory by a symlink to the state directory of a
+/// different tree.
 #[test]
 fn state_behind_a_symlink_of_another_user_is_refused() {
     if !require(&NEEDS) {
@@ -512,7 +516,7 @@ fn state_behind_a_symlink_of_another_user_is_refused() {
     });
 }
 
-/// Another user puts an archive of their own in the place of one that is restored, with the same size and time.
+/// During a restore, a different user replaces the archive by one with the same size and time.
 #[test]
 fn archive_that_is_swapped_meanwhile_is_not_restored() {
     if !require(&NEEDS) {

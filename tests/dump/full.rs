@@ -1,4 +1,4 @@
-//! A full dump, restored by GNU tar and by bsdtar, is the tree that was dumped.
+//! Tests that GNU tar and bsdtar restore a full dump exactly.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(crate) fn dump(source: &Path, archive: &Path, more: &[&str]) -> Ran {
 
 /// Restores an archive by GNU tar into a new directory.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
-    // Strange times are worth a word to it; and so is that names in the archive are no UTF-8, which
-    // bsdtar needs to be told.
+    // Turn off warnings about unusual times, and about the pax keyword that tells bsdtar that names
+    // are not UTF-8.
     let options = [
         "--warning=no-timestamp",
         "--warning=no-unknown-keyword",
@@ -127,8 +127,8 @@ fn comes_through(make: Option<Make>, is_large: bool) {
         let mut restored = snapshot(&by_bsdtar(&archive, &at.join("bsd")).join("tree"));
         forgive_bsdtar(&expected, &mut restored);
         same(&expected, &restored, "bsdtar");
-        // It is as it was, access times and all, save those of symlinks, which cannot be read
-        // without.
+        // The dump does not change the tree, not even access times, except those of symlinks:
+        // readlink(2) updates them.
         alike(&expected, &kept(&tree), "the tree itself", |_, seen| {
             if seen.kind == 'l' {
                 seen.atime = (0, 0);
@@ -159,7 +159,8 @@ fn everything_is_dumped_and_restored_on_xfs() {
     comes_through(Some(XFS[0]), true);
 }
 
-/// XFS lists an access control list also as `trusted.SGI_ACL_FILE`, which means nothing elsewhere.
+/// XFS also lists an access control list as `trusted.SGI_ACL_FILE`, which has no meaning on other
+/// file systems.
 #[test]
 fn lists_of_xfs_are_archived_once() {
     if !require(&NEEDS) {
@@ -267,14 +268,14 @@ fn archive_is_the_same_compressed_or_on_standard_output() {
                         .arg(&packed),
                 );
                 run(&mut fathom(args!["verify", &packed])).exits(0);
-                // By the option, whatever the name says nothing about.
+                // For standard output, the option chooses the compression.
                 let piped = run(
                     fathom(args!["dump", "tree", "-o", "-", "--compress", program])
                         .current_dir(ground),
                 );
                 assert!(piped.exits(0).stdout == std::fs::read(&packed).unwrap());
             }
-            // And what is no file: a fifo.
+            // The archive can also be a fifo.
             let fifo = ground.join("fifo");
             tool(Command::new("mkfifo").arg(&fifo));
             let reader = std::thread::spawn({
@@ -300,7 +301,7 @@ fn member_names_are_those_of_the_sources() {
                 arguments.extend(sources.iter().map(OsString::from));
                 run(fathom(arguments).current_dir(here)).exits(0);
                 let ours = quiet(Command::new("tar").arg("-tf").arg(&archive));
-                // GNU tar says on stderr what it strips.
+                // GNU tar reports on stderr which prefixes it strips.
                 let script = r#"tar --sort=name -cf - "$@" 2>/dev/null | tar -tf -"#;
                 let theirs = tool(
                     Command::new("sh")

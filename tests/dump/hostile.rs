@@ -1,4 +1,4 @@
-//! Files that change, disappear or are unreadable while they are dumped; limits and interrupts.
+//! Tests of files that change, disappear or are unreadable during a dump; of limits and interrupts.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -62,8 +62,7 @@ fn archive_is_valid_while_files_change() {
                             for warning in value["warnings"].as_array().unwrap() {
                                 assert!(exact(warning, "path").starts_with(b"tree"), "{warning}");
                             }
-                            // Whatever was there and is neither in the archive nor named has been
-                            // missed.
+                            // Every entry is in the archive or named in a warning.
                             let named = value["warnings"].as_array().unwrap().len() as u64;
                             let entries = value["result"]["entries"].as_u64().unwrap();
                             assert!(members + named >= entries, "{ran}");
@@ -76,7 +75,7 @@ fn archive_is_valid_while_files_change() {
     }
 }
 
-/// A dump after the changes restores the tree.
+/// A dump after all changes restores the tree exactly.
 #[test]
 fn archive_is_valid_during_random_changes() {
     if require(&NEEDS) {
@@ -185,12 +184,12 @@ fn full_disk_leaves_no_files() {
                 );
                 assert!(within().is_empty(), "{:?}", within());
             }
-            // What is there stays.
+            // An existing archive stays.
             fs::write(small.join("archive.tar"), b"old").unwrap();
             dump(&tree, &small.join("archive.tar"), &[]).refused();
             assert_eq!(fs::read(small.join("archive.tar")).unwrap(), b"old");
             assert_eq!(within(), ["archive.tar"]);
-            // Neither is there room for a catalog: the archive is done, the catalog is not.
+            // The catalog does not fit either: the archive is written, the catalog is not.
             let _ = fs::write(small.join("filler"), vec![0; 2 << 20]);
             let out = ground.join("archive.tar");
             let ran = dump(
@@ -210,7 +209,7 @@ fn full_disk_leaves_no_files() {
     }
 }
 
-/// `ulimit -f` gives EFBIG: without handling, SIGXFSZ would kill the program.
+/// `ulimit -f` causes EFBIG. The program must handle SIGXFSZ, which would kill it.
 #[test]
 fn file_size_limit_is_an_error() {
     if require(&NEEDS) {
@@ -248,7 +247,7 @@ fn file_size_limit_is_an_error() {
     }
 }
 
-/// With a limit on processes, one thread does all the work.
+/// If a limit prevents new threads, one thread does all the work.
 #[test]
 fn archive_is_the_same_where_no_thread_can_be_started() {
     if require(&NEEDS) {
@@ -259,7 +258,7 @@ fn archive_is_the_same_where_no_thread_can_be_started() {
             for has_threads in [true, false] {
                 let alone = |mut command: Command| {
                     if !has_threads {
-                        // With this answer, the C library tries nothing else.
+                        // After EAGAIN from clone3(2), the C library does not try clone(2).
                         fail_calls(&mut command, &[libc::SYS_clone3 as u32], libc::EAGAIN);
                     }
                     run(&mut command)
@@ -327,8 +326,8 @@ fn interrupt_leaves_no_files() {
     }
 }
 
-/// The list of names of a directory precedes its files, so it may have a file that then cannot be
-/// read. GNU tar keeps the older copy of it, and the next increment tries again.
+/// The dumpdir of a directory precedes its files, so it may list a file that then cannot be read.
+/// GNU tar keeps the older copy of the file, and the next increment tries again.
 #[test]
 fn older_copy_stays_where_a_listed_file_cannot_be_read() {
     if require(&NEEDS) {
@@ -374,8 +373,8 @@ fn older_copy_stays_where_a_listed_file_cannot_be_read() {
                 seen,
                 [Some("old".to_owned()), Some("new".to_owned()), None, None]
             );
-            // Nothing but the permission to read is given back: it is dumped, though its contents
-            // are as they were.
+            // The file becomes readable again: it is dumped, although its contents have not
+            // changed.
             closed(0o644);
             round(2, 0);
             assert_eq!(

@@ -1,5 +1,5 @@
-//! What cannot be read, and what is skipped on purpose: in warnings, in the record of dumps, and when they are
-//! pruned.
+//! Tests of files that cannot be read, and of files that are skipped on purpose: in warnings, in
+//! the records of dumps, and in pruning.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ fn warnings(ran: &Ran) -> Vec<(String, String)> {
     all
 }
 
-/// A snapshot has a placeholder where a subvolume was.
+/// A snapshot has a placeholder directory where the subvolume had a nested subvolume.
 #[test]
 fn a_subvolume_that_a_snapshot_does_not_have_is_named() {
     if require(&NEEDS) {
@@ -65,14 +65,15 @@ fn a_subvolume_that_a_snapshot_does_not_have_is_named() {
     }
 }
 
-/// Dumps of the tree of a server of which some things cannot be read, to a state directory.
+/// Dumps, to a state directory, of a FUSE server that fails to read some of its files.
 struct Dumps<'a> {
     ground: &'a Path,
     number: usize,
 }
 
 impl Dumps<'_> {
-    /// Makes a dump of a level; `broken` are files, and directories if they have no slash.
+    /// Makes a dump of a level. Reading fails for the files `broken`; names without a slash are
+    /// directories.
     fn dump(&mut self, level: usize, broken: &[&'static str]) -> Ran {
         let with_error = |is_file: bool| {
             let some = broken.iter().filter(|path| path.contains('/') == is_file);
@@ -103,7 +104,8 @@ impl Dumps<'_> {
         run(fathom(words).args(more).current_dir(self.ground)).exits(0)
     }
 
-    /// Prunes, and returns the archives that are left, and how many of them are spared.
+    /// Prunes. Returns the archives that are left, and how many dumps are kept only because later
+    /// ones are incomplete.
     fn prune(&self) -> (Vec<String>, u64) {
         let pruned = prune(self.ground, 1, &["--yes"]);
         let names = fs::read_dir(self.ground).unwrap();
@@ -145,7 +147,7 @@ fn incomplete_dumps_are_listed_with_what_is_missing() {
         has("dump 2 could not read 2 entries: 'far/d0/f3', 'far/d1'");
         has("dump 3 could not read 1 entry: 'far/d0/f3'");
         assert_eq!(text.matches("incomplete").count(), 2, "{text}");
-        // A record of an older version, which does not say.
+        // A record of an older version does not contain unreadable entries.
         let records = dumps.ground.join("state/dumps.ndjson");
         let lines = fs::read_to_string(&records).unwrap();
         let (before, rest) = lines.split_once("\"unread\":{").unwrap();
@@ -162,13 +164,13 @@ fn the_last_complete_dump_is_not_pruned() {
         dumps.dump(0, &[]);
         dumps.dump(1, &[]);
         dumps.dump(0, &["d0", "d1", "d2"]);
-        // The last complete one is the increment, which needs the full dump.
+        // The last complete dump is the increment, which needs the full dump.
         let [zero, one, two, three] = [0, 1, 2, 3].map(|n| format!("{n}.tar.zst"));
         let three_are_left = (vec![zero.clone(), one.clone(), two.clone()], 2);
         assert_eq!(dumps.prune(), three_are_left);
         assert_eq!(dumps.prune(), three_are_left);
         dumps.dump(0, &["d0"]);
-        // The third one has nothing that the fourth one lacks.
+        // The third dump has no entry that is missing in the fourth.
         assert_eq!(dumps.prune(), (vec![zero, one, three], 2));
         dumps.dump(0, &[]);
         assert_eq!(dumps.prune(), (vec!["4.tar.zst".to_owned()], 0));
@@ -182,7 +184,8 @@ fn the_last_data_of_each_entry_is_not_pruned() {
         dumps.dump(0, &["d1/f1", "d2"]);
         dumps.dump(0, &["d0/f2", "d2"]);
         dumps.dump(0, &["d2", "d0/f1"]);
-        // The newest one lacks d2, which the first one has, and d0/f1, which the third one has.
+        // The newest dump has neither d2, which the first one has, nor d0/f1, which the third one
+        // has.
         let left = ["0.tar.zst", "2.tar.zst", "3.tar.zst"].map(str::to_owned);
         assert_eq!(dumps.prune(), (left.to_vec(), 2));
         let ran = run(
@@ -192,20 +195,21 @@ fn the_last_data_of_each_entry_is_not_pruned() {
         .exits(0);
         let note = "3 dumps are kept (2 because later ones could not read everything)";
         assert!(ran.stderr.contains(note), "{ran}");
-        // An increment that reads it all again.
+        // The increment reads all these entries again.
         dumps.dump(1, &[]);
         let left = ["3.tar.zst", "4.tar.zst"].map(str::to_owned);
         assert_eq!(dumps.prune(), (left.to_vec(), 0));
     });
 }
 
-/// Files that end before their size: as long as the size stays the same, and where FUSE corrects it.
+/// Files that end before the size that stat reports: on file systems that keep reporting that size,
+/// and with FUSE, which corrects it.
 #[test]
 fn file_that_ends_before_its_size_is_named() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
         return;
     }
-    // sysfs states the size of a page.
+    // In sysfs, files have the size of a page, whatever their contents.
     in_namespace(|ground| {
         let (archive, catalog) = (ground.join("a.tar"), ground.join("catalog"));
         let online = "sys/devices/system/cpu/online";
@@ -228,7 +232,7 @@ fn file_that_ends_before_its_size_is_named() {
         assert_eq!(warnings(&dump(&[])), [(online.to_owned(), message.clone())]);
         assert_eq!(listed(&archive), format!("{online}\n").into_bytes());
         run(&mut fathom(args!["verify", archive])).exits(0);
-        // It is not taken for dumped.
+        // The file counts as not dumped, so the next increment reads it again.
         let ran = dump(&["--since", catalog.to_str().unwrap()]);
         assert_eq!(warnings(&ran), [(online.to_owned(), message)]);
     });
@@ -261,7 +265,8 @@ fn file_that_ends_before_its_size_is_named() {
     }
 }
 
-/// Sockets are a note, so that an unchanged tree with a socket is not gathered again.
+/// A skipped socket is only noted, not warned of, so that an unchanged tree with a socket is not
+/// gathered again.
 #[test]
 fn sockets_are_skipped_with_a_note() {
     if !require(&NEEDS) {
@@ -290,7 +295,7 @@ fn sockets_are_skipped_with_a_note() {
         );
         assert!(!ran.stderr.contains("socket"), "{ran}");
         series.restore();
-        // In the place of a file, and as a new one.
+        // A socket replaces a file, and a new socket appears.
         fs::remove_file(series.tree.join("d/f")).unwrap();
         let bind = |name: &str| drop(UnixListener::bind(series.tree.join(name)).unwrap());
         bind("d/f");
@@ -303,7 +308,7 @@ fn sockets_are_skipped_with_a_note() {
         );
         series.restore();
         assert!(!series.restored.join("tree/d/f").exists());
-        // By a list, and as a SRC.
+        // A socket is named in a list, or is a SRC.
         fs::write(at.join("list"), "tree/d/socket\n").unwrap();
         for words in [&["--files-from", "list"][..], &["tree/d/socket"]] {
             let ran = run(fathom(["dump", "-o", "a.tar"]).args(words).current_dir(at)).exits(0);
@@ -312,7 +317,7 @@ fn sockets_are_skipped_with_a_note() {
     });
 }
 
-/// Attributes that cannot be read: also the next increments tell, until they can be.
+/// If extended attributes cannot be read, the next increments warn, too, until reading succeeds.
 #[test]
 fn attributes_that_could_not_be_read_are_read_again() {
     if !require(&NEEDS) {
@@ -370,7 +375,8 @@ fn attributes_that_could_not_be_read_are_read_again() {
     });
 }
 
-/// Mounts that are no longer there. Subvolumes are deleted on purpose.
+/// Mounts that have disappeared are named in warnings. Deleted subvolumes are not, because users
+/// delete them on purpose.
 #[test]
 fn mounts_that_are_gone_are_named() {
     if !require(&NEEDS) {
@@ -411,7 +417,7 @@ fn mounts_that_are_gone_are_named() {
             let words = args!["changed", "tree", "--since", catalog, "--json"];
             run(fathom(words).current_dir(at))
         };
-        // Excluded, it is still there.
+        // An excluded mount does not count as missing.
         let excluded = [
             "--level",
             "1",
@@ -435,7 +441,7 @@ fn mounts_that_are_gone_are_named() {
         assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
         let ran = changed().exits(1);
         assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
-        // They are missed until their directories are removed, too, or they are back.
+        // Missing mounts are named until they are mounted again, or their mount points are removed.
         let ran = level(4, "0").exits(1);
         assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
         fs::remove_dir(&twin).unwrap();
@@ -451,7 +457,7 @@ fn mounts_that_are_gone_are_named() {
         assert_eq!(last["unread_names"], serde_json::json!(["tree/disk"]));
         let ran = level(9, "1").exits(1);
         assert_eq!(warnings(&ran), expected(&["disk"]), "{ran}");
-        // Something else from the same source is there.
+        // A different file system with the same source replaces the missing mount.
         tmpfs(&disk);
         fill(&disk);
         level(7, "1").exits(0);
@@ -461,7 +467,8 @@ fn mounts_that_are_gone_are_named() {
     });
 }
 
-/// What is dumped of a mount: the mount point is the SRC, a directory in it is, or names of a list are on it.
+/// How SRC relates to the mount: SRC is the mount point or a directory in the mount, or listed
+/// names are on the mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Dumped {
     MountPoint,
@@ -470,7 +477,7 @@ enum Dumped {
     ListedFiles,
 }
 
-/// The state of dumps of a mount that comes and goes.
+/// Dumps of a mount that is unmounted and mounted again.
 struct ComingAndGoing<'a> {
     ground: &'a Path,
     dumped: Dumped,
@@ -487,7 +494,8 @@ impl ComingAndGoing<'_> {
         run(fathom(words).current_dir(self.ground))
     }
 
-    /// What is missed by a full dump, and by what `-n` foresees of it.
+    /// Makes a full dump. Returns the warnings of missing mounts, which must equal those of a dry
+    /// run.
     fn dump(&self, archive: &str) -> Vec<(String, String)> {
         let sources = match self.dumped {
             Dumped::MountPoint => ["disk"].as_slice(),
@@ -523,7 +531,8 @@ impl ComingAndGoing<'_> {
     }
 }
 
-/// The warnings of mounts that are gone; there is one if and only if the exit status says so or a listed name is missing.
+/// The warnings of mounts that are gone. Checks that the exit status is 1 exactly if there are
+/// warnings.
 fn missed(ran: &Ran) -> Vec<(String, String)> {
     let all = warnings(ran);
     assert_eq!(ran.status.code(), Some(i32::from(!all.is_empty())), "{ran}");
@@ -533,7 +542,8 @@ fn missed(ran: &Ran) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A mount that is missing at night is told each night until it is back, and pruning keeps the dump that has it.
+/// A missing mount is named each night until it is back, and pruning keeps the last dump that has
+/// its entries.
 #[test]
 fn a_source_whose_mount_is_gone_is_missed() {
     if !require(&[Need::Root]) {
@@ -567,13 +577,14 @@ fn a_source_whose_mount_is_gone_is_missed() {
             nights.mount();
             assert_eq!(nights.dump("3.tar"), [], "{dumped:?}");
             assert_eq!(nights.prune(), 1, "{dumped:?}: {:?}", nights.list());
-            // It is back without some of its entries.
+            // The mount is back, without some of its entries.
             unmount(ground.join("disk"));
             assert_eq!(nights.dump("4.tar").len(), 1, "{dumped:?}");
             nights.mount();
             fs::remove_file(ground.join("disk/d/1")).unwrap();
             assert_eq!(nights.dump("5.tar"), [], "{dumped:?}");
-            // As many entries in its directory have replaced it.
+            // The mount point has as many entries as the missing mount had, so the mount counts as
+            // replaced.
             unmount(ground.join("disk"));
             (0..3).for_each(|n| drop(file(ground.join(format!("disk/d/{n}")), 10)));
             assert_eq!(nights.dump("6.tar"), [], "{dumped:?}");
@@ -581,7 +592,7 @@ fn a_source_whose_mount_is_gone_is_missed() {
     }
 }
 
-/// A mount is missed in whatever order the SRCs are given, and beside other ones.
+/// A missing mount is named in any order of the SRCs, and if other SRCs are dumped, too.
 #[test]
 fn a_mount_is_missed_whatever_else_is_dumped() {
     if !require(&[Need::Root]) {
@@ -613,7 +624,7 @@ fn a_mount_is_missed_whatever_else_is_dumped() {
         }
         prune(ground, 1, &["--yes"]);
         assert!(ground.join("0.tar").exists());
-        // Nobody asks for it any more.
+        // The mount is not named if its SRC is not dumped any more.
         assert_eq!(night("4.tar", &["./a"]), []);
     });
 }

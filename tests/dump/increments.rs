@@ -1,4 +1,4 @@
-//! The contents of increments.
+//! Tests of the contents of increments.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -19,7 +19,7 @@ use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::tool::tool;
 use crate::support::{fathom, require, run};
 
-/// Renamed directories, also in place of one another, are recorded as renames only.
+/// Renamed directories are recorded as renames only, even if they exchange their names.
 #[test]
 fn renamed_directories_are_not_dumped_again() {
     if !require(&NEEDS) {
@@ -64,7 +64,8 @@ fn renamed_directories_are_not_dumped_again() {
             &series.round("into what was in it"),
             &[("renamed", 2), ("files", 0), ("removed", 0)],
         );
-        // Not in the place of a file, which GNU tar would have to remove before.
+        // A directory that replaces a file is dumped again: GNU tar would have to remove the file
+        // first.
         fs::write(tree.join("f"), b"f").unwrap();
         series.round("a file");
         fs::remove_file(tree.join("f")).unwrap();
@@ -121,8 +122,8 @@ fn only_changes_are_dumped() {
             &series.round("another name"),
             &[("files", 1), ("links", 1), ("directories", 3)],
         );
-        // The directory is another one, the file in it the same: it has a name that is restored
-        // already.
+        // The directory is new to the archive, but its file is not: one of its names is already
+        // restored.
         fs::create_dir(tree.join("d5")).unwrap();
         fs::hard_link(tree.join("d1/f2"), tree.join("d5/third")).unwrap();
         series.round("a third name");
@@ -184,7 +185,7 @@ fn unchanged_tree_costs_no_call_per_entry() {
             );
             assert!(total < 150, "{}: {total} calls: {gates:?}", make.fstype);
             assert_eq!(fs::read(&series.catalog).unwrap(), before);
-            // To another name, it is copied.
+            // With a different name for the new catalog, the old one is copied.
             let copy = ground.join("copy");
             let since = series.catalog.to_str().unwrap();
             let archive = series.archive();
@@ -217,8 +218,7 @@ fn row_groups(catalog: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The file system has no token: the digest shows that nothing has changed, by every way of
-/// gathering.
+/// Without a token, the digest shows that nothing has changed, with every method of gathering.
 #[test]
 fn unchanged_tree_is_recognized_by_the_digest() {
     if !require(&NEEDS) {
@@ -261,7 +261,8 @@ fn unchanged_tree_is_recognized_by_the_digest() {
                 by_gnu_tar(&series.archive(), &series.restored);
                 series.is_restored(name);
             }
-            // A time that nobody would miss, and nothing else.
+            // Only the time of one file changes, to the value that it already has: only its ctime
+            // changes.
             let same_time = fs::metadata(series.tree.join("d7/f7"))
                 .unwrap()
                 .modified()
@@ -280,8 +281,8 @@ fn unchanged_tree_is_recognized_by_the_digest() {
     }
 }
 
-/// Names of other files now, in directories that are unchanged or changed in the tick of the last
-/// dump.
+/// Names that now belong to different files, in directories that are unchanged, or that changed in
+/// the tick of the last dump.
 #[test]
 fn swapped_names_are_restored() {
     if !require(&NEEDS) {
@@ -328,7 +329,7 @@ fn swapped_names_are_restored() {
             fs::remove_file(name("d7/in/again")).unwrap();
             fs::hard_link(name("d7/in/f2"), name("d7/in/again")).unwrap();
         });
-        // Changed in the same tick, again and again.
+        // Change a directory in the tick of the last dump, several times in a row.
         for n in 0..20 {
             round("something new", &|| {
                 drop(file(name(&format!("d{}/in/new{n}", n % 8)), n))
@@ -369,7 +370,7 @@ fn entries_below_a_mount_are_new_after_umount() {
     });
 }
 
-/// A restore would refuse the list.
+/// The dumpdir of a directory is too long: a restore would refuse it.
 #[test]
 fn too_long_list_of_names_is_skipped() {
     if require(&NEEDS) {
@@ -380,7 +381,8 @@ fn too_long_list_of_names_is_skipped() {
                 ground.join("catalog"),
             );
             let catalog = catalog.to_str().unwrap();
-            // Each name and two bytes more, and over 32 MiB together. As links they take less time.
+            // The names, with two more bytes each, exceed 32 MiB. Hard links are created faster
+            // than files.
             let first = file(tree.join("f"), 1);
             (0..131_000)
                 .for_each(|n| fs::hard_link(&first, many.join(format!("{n:0255}"))).unwrap());
@@ -444,7 +446,7 @@ fn increments_of_several_sources() {
     });
 }
 
-/// Without btime, only engines that read generations can tell that an inode number was reused.
+/// Without btime, only engines that read generations recognize a reused inode number.
 #[test]
 fn reused_inode_number_of_a_directory_gives_the_same_archive_by_all_ways() {
     if !require(&NEEDS) {
@@ -522,7 +524,7 @@ fn removed_extended_attribute_of_a_directory() {
     });
 }
 
-/// Unreadable entries are not removed by a restore, and the next increment tries again.
+/// A restore does not remove unreadable entries, and the next increment tries to read them again.
 #[test]
 fn unreadable_entries_stay_in_the_restored_tree() {
     if !require(&NEEDS) {
@@ -583,7 +585,7 @@ fn unreadable_entries_stay_in_the_restored_tree() {
     });
 }
 
-/// A SRC that is in another one, or is given twice: each directory is renamed once.
+/// A SRC contains a second one, or is given twice: each directory is renamed once.
 #[test]
 fn what_two_sources_have_is_renamed_once() {
     if !require(&NEEDS) {
@@ -636,7 +638,7 @@ fn what_two_sources_have_is_renamed_once() {
     }
 }
 
-/// A SRC is elsewhere, but its name in the archive is below that of another one.
+/// A SRC lies outside the other SRC, but its member name is below that of the other.
 #[test]
 fn sources_below_the_name_of_another_stay() {
     if !require(&NEEDS) {
@@ -660,7 +662,7 @@ fn sources_below_the_name_of_another_stay() {
             ([".", &home], 0),
             ([&home, "."], 0),
             ([".", &list], 0),
-            // It has the name of a directory in the other one.
+            // The member name of the second SRC equals that of a directory in the first.
             ([".", "../sub"], 2),
         ]
         .into_iter()

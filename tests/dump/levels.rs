@@ -1,4 +1,4 @@
-//! Levels as in dump(8).
+//! Tests of levels as in dump(8).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,12 +75,12 @@ fn state_directory_serves_one_tree() {
     );
     assert!(ran.stderr.contains("a state directory of its own"), "{ran}");
     assert_eq!(fs::read(state.join("level-0.parquet")).unwrap(), before);
-    // A tree may be added, and one dropped.
+    // SRCs may be added and removed.
     full(&["tree", "more"]).exits(0);
     full(&["more"]).exits(0);
 }
 
-/// Restoring the last dump of each lower level, and then a dump, gives its tree.
+/// Restoring the last dump of each lower level, and then the dump itself, gives the tree.
 #[test]
 fn levels_are_based_on_lower_levels() {
     if !require(&NEEDS) {
@@ -90,7 +90,7 @@ fn levels_are_based_on_lower_levels() {
         let (tree, state) = (dir(at.join("tree")), dir(ground.join("state")));
         (0..30).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 3)), 100)));
         settle(at);
-        // The archives that are wanted to restore: level and number, the levels rising.
+        // The archives needed for the next restore: level and number, with rising levels.
         let mut chain: Vec<(usize, usize)> = Vec::new();
         for (number, wanted) in [0, 5, 3, 7, 6, 9, 3, 5, 5, 1, 9, 0, 4]
             .into_iter()
@@ -139,8 +139,8 @@ fn levels_are_based_on_lower_levels() {
     });
 }
 
-/// Without a dump of a lower level, everything is dumped; without the directory, or a level,
-/// nothing.
+/// Without a dump of a lower level, everything is dumped. Without the state directory, or with an
+/// invalid level, nothing is.
 #[test]
 fn level_without_lower_levels_is_a_full_dump() {
     if !require(&NEEDS) {

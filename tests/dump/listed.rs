@@ -1,4 +1,4 @@
-//! `--files-from`, compared with GNU tar's `-T`.
+//! Tests of `--files-from`, compared with GNU tar's `-T`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ fn random_names(at: &Path, dice: &mut Dice) -> Vec<Vec<u8>> {
     (0..many).map(|_| dice.pick(&found).to_vec()).collect()
 }
 
-/// The names that no other one covers, each once: GNU tar would archive the others twice.
+/// The names that are not below any other name, each once: GNU tar would archive the others twice.
 fn outermost(names: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let all: BTreeSet<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let is_covered = |name: &&[u8]| {
@@ -59,7 +59,7 @@ fn write_list(list: &Path, names: &[Vec<u8>]) {
     fs::write(list, lines.collect::<Vec<_>>().concat()).unwrap();
 }
 
-/// Names as nobody writes them, and names of nothing.
+/// Adds unusual spellings and duplicates of the names, and nonexistent names.
 fn obscured(names: &[Vec<u8>], dice: &mut Dice) -> (Vec<Vec<u8>>, usize) {
     let mut list = names.to_vec();
     for name in names {
@@ -75,8 +75,8 @@ fn obscured(names: &[Vec<u8>], dice: &mut Dice) -> (Vec<Vec<u8>>, usize) {
     (list, missing)
 }
 
-/// The list changes between the levels: what is no longer listed is removed, as GNU tar would not
-/// archive it.
+/// The list changes between the levels: a name that is no longer listed is removed by a restore, as
+/// GNU tar would not archive it.
 #[test]
 fn increments_with_changing_lists_restore_what_gnu_tar_selects() {
     if !require(&NEEDS) {
@@ -152,7 +152,7 @@ fn increments_with_changing_lists_restore_what_gnu_tar_selects() {
     }
 }
 
-/// A list of files costs one call for each name to examine it, and no directory is read.
+/// For a list of files, the only cost is one call per name: no directory is read.
 #[test]
 fn listed_files_cost_one_statx_each() {
     let place = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn listed_files_cost_one_statx_each() {
     let (few, many) = (gates(100), gates(1100));
     assert_eq!(many["statx"] - few["statx"], 1000, "{few:?} {many:?}");
     let sum = |gates: &std::collections::BTreeMap<String, u64>| gates.values().sum::<u64>();
-    // The list itself is read in pieces.
+    // Some calls read the list itself.
     assert!(sum(&many) - sum(&few) < 1010, "{few:?} {many:?}");
 }
 
@@ -211,7 +211,8 @@ fn lists_of_all_kinds() {
     let estimate = &estimate["result"]["estimates"][0]["archive_bytes"];
     assert_eq!(*estimate, fs::metadata(&out).unwrap().len(), "{estimate}");
 
-    // From standard input; absolute names; all of a directory.
+    // The list comes from standard input; it has absolute names, and a directory with all its
+    // entries.
     let piped = |names: &str, options: &str| {
         let command = format!("printf '{names}' | \"$0\" dump --files-from - -o a.tar {options}");
         let mut shell = Command::new("sh");
@@ -235,7 +236,7 @@ fn lists_of_all_kinds() {
     assert_eq!(members(&out).len(), 1);
     assert!(ran.stderr.contains("tr -d '\\r'"), "{ran}");
 
-    // Several lists, as with several `-T` of GNU tar.
+    // Several lists, like several `-T` options of GNU tar.
     fs::write(at.join("list 2"), "t\n").unwrap();
     fs::write(at.join("list 3"), "top\n").unwrap();
     let lists = "dump --files-from=list 2|--files-from|list 3|-o|a.tar";
@@ -271,7 +272,7 @@ fn lists_of_all_kinds() {
     assert_eq!(fs::read(&out).unwrap(), before, "an archive was replaced");
 }
 
-/// Catalogs of lists are not used as those of whole trees.
+/// A catalog of a list cannot be used like that of a whole tree.
 #[test]
 fn catalogs_of_lists_are_of_the_listed_names_only() {
     let place = tempfile::tempdir().unwrap();
@@ -294,14 +295,15 @@ fn catalogs_of_lists_are_of_the_listed_names_only() {
     assert!(ran.stderr.contains(only), "{ran}");
     let ran = run(fathom(["changed", ".", "--since", "c"]).current_dir(at)).refused();
     assert!(ran.stderr.contains(only), "{ran}");
-    // The same names below another directory are other files.
+    // The same names relative to a different directory are different files.
     fs::copy(at.join("list"), at.join("d/list")).unwrap();
     file(at.join("d/d/b"), 1);
     let ran = dump(&at.join("d"), "--files-from list -o 3.tar --since ../c").refused();
     assert!(ran.stderr.contains("'.' is now another directory"), "{ran}");
 }
 
-/// What cannot be examined is not removed by a restore, and `-x` is about each listed directory.
+/// A restore does not remove names that could not be examined, and `-x` applies to each listed
+/// directory.
 #[test]
 fn unreadable_and_mounted_names() {
     if !require(&[Need::Root]) {
@@ -338,7 +340,7 @@ fn unreadable_and_mounted_names() {
     });
 }
 
-/// The names of a list and SRCs, and patterns for both, as GNU tar takes them.
+/// Listed names together with SRCs, and patterns for both, as in GNU tar.
 #[test]
 fn sources_and_patterns_count_for_listed_names_as_with_gnu_tar() {
     let place = tempfile::tempdir().unwrap();
@@ -364,7 +366,7 @@ fn sources_and_patterns_count_for_listed_names_as_with_gnu_tar() {
                     .args(words("-T list"));
                 tool(&mut tar);
                 dump(at, &words("--files-from list -o a.tar").join(" ")).exits(0);
-                // Directories above a name are not in the archives of tar.
+                // Archives of tar do not contain the directories above a listed name.
                 let is_selected = |name: &&String| !name.ends_with('/');
                 let select = |archive: &str| -> BTreeSet<String> {
                     members(&at.join(archive))
@@ -409,7 +411,8 @@ fn names_behind_symlinks_exist() {
     });
 }
 
-/// Where a directory above listed names cannot be examined, all below it may exist: an increment removes none of it.
+/// If a directory above listed names cannot be searched, all names below it may exist: an increment
+/// removes none of them.
 #[test]
 fn names_in_a_directory_that_cannot_be_searched_are_kept() {
     if !require(&NEEDS) {

@@ -1,4 +1,5 @@
-//! Increments of a tree that is on a different file system than before: a snapshot, or a new disk.
+//! Tests of increments of a tree on a different file system than its base: a snapshot, or a new
+//! disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ fn freeze(of: &Path, at: &Path) -> PathBuf {
     at.to_owned()
 }
 
-/// Dumps of `tonight` to a state directory, which are restored in turn.
+/// Dumps of `tonight` to a state directory, and their restores, each over the last.
 struct Nights<'a> {
     at: &'a Path,
     ground: &'a Path,
@@ -44,7 +45,7 @@ impl Nights<'_> {
         run(fathom(words).current_dir(self.at))
     }
 
-    /// Dumps, restores, and checks the restored tree.
+    /// Dumps, restores, and compares the restored tree.
     fn night(&mut self, level: &str) -> Ran {
         let ran = self.dump(level).exits(0);
         let restored = dir(self.ground.join("restored"));
@@ -62,13 +63,13 @@ impl Nights<'_> {
         ran
     }
 
-    /// The same; returns the result.
+    /// Runs [`Nights::night`], and returns the result.
     fn round(&mut self, level: &str) -> Value {
         self.night(level).json()["result"].clone()
     }
 }
 
-/// The increment of a snapshot has what has changed since the last snapshot.
+/// The increment of a snapshot contains the changes since the last snapshot.
 #[test]
 fn increments_of_btrfs_snapshots_are_small() {
     if !require(&NEEDS) {
@@ -106,7 +107,7 @@ fn increments_of_btrfs_snapshots_are_small() {
                 "{result}"
             );
         }
-        // Nothing has changed.
+        // A snapshot without changes.
         replace(&|| drop(freeze(&live, &tonight)));
         let result = nights.round("4");
         assert_eq!(
@@ -114,7 +115,8 @@ fn increments_of_btrfs_snapshots_are_small() {
             (&0.into(), &1.into()),
             "{result}"
         );
-        // The base is of a snapshot, and the next one of the subvolume itself; and the other way round.
+        // The base is a dump of a snapshot, and the next dump is of the subvolume itself; then the
+        // reverse.
         file(live.join("d1/live"), 100);
         settle(at);
         replace(&|| fs::rename(&live, &tonight).unwrap());
@@ -124,7 +126,7 @@ fn increments_of_btrfs_snapshots_are_small() {
         settle(at);
         freeze(&live, &tonight);
         assert_eq!(nights.round("6")["files"], 1);
-        // changed does the same.
+        // `changed` accepts a snapshot as well.
         let catalog = ground.join("walked");
         run(&mut fathom(args![
             "walk",
@@ -146,7 +148,7 @@ fn increments_of_btrfs_snapshots_are_small() {
             2,
             "{value}"
         );
-        // Received: each is a snapshot of the one before.
+        // Snapshots received with btrfs receive: each is a snapshot of the previous one.
         btrfs(&["subvolume", "delete"], &[&tonight]);
         let (stream, received) = (ground.join("stream"), dir(at.join("received")));
         let mut parent: Option<PathBuf> = None;
@@ -167,7 +169,7 @@ fn increments_of_btrfs_snapshots_are_small() {
                     .arg(&received),
             );
             bind(received.join(sent.file_name().unwrap()), &tonight);
-            // The last one is based on the first.
+            // The last dump is based on the first.
             let result = nights.round(["0", "1", "1"][n]);
             assert!(n == 0 || result["files"] == n, "{result}");
             unmount(&tonight);
@@ -176,8 +178,7 @@ fn increments_of_btrfs_snapshots_are_small() {
     });
 }
 
-/// Snapshots that are rotated within SRC keep their own files apart: none becomes a hard link to that of a
-/// different snapshot.
+/// Snapshots rotated within SRC: no file becomes a hard link to a file of a different snapshot.
 #[test]
 fn rotated_snapshots_within_the_tree() {
     if !require(&NEEDS) {
@@ -186,7 +187,7 @@ fn rotated_snapshots_within_the_tree() {
     on(Some(BTRFS[0]), |at, ground| {
         let live = subvolume(&at.join("live"), None);
         grown(&live, 7);
-        // What is compressed has an attribute for it, which others do not take.
+        // Compressed files have an attribute that would not be restored on other file systems.
         let mut chattr = Command::new("chattr");
         let _ = chattr.args(["-R", "-f", "-c"]).arg(&live).output();
         let top = dir(at.join("tonight"));
@@ -212,7 +213,8 @@ fn rotated_snapshots_within_the_tree() {
     });
 }
 
-/// A base of a different file system: with a level, everything is dumped, and later increments are based on that.
+/// The base is of a different file system. With a level, everything is dumped, and later increments
+/// are based on that dump.
 #[test]
 fn new_file_system_makes_a_full_dump_of_a_level() {
     if !require(&NEEDS) {
@@ -271,7 +273,7 @@ fn new_file_system_makes_a_full_dump_of_a_level() {
             (estimates(&[]), estimates(&["--level", "1"])),
             (vec![5.into(); 3], vec![5.into()])
         );
-        // Nothing is left of what was there before.
+        // The dump is full, so restoring it needs no older archives.
         fs::remove_dir_all(ground.join("restored")).unwrap();
         let ran = nights.night("1");
         let note =
@@ -294,7 +296,7 @@ fn new_file_system_makes_a_full_dump_of_a_level() {
                 .ends_with("/level-0.parquet"),
             "{result}"
         );
-        // Without a level it is refused.
+        // Without a level, such a base is refused.
         let words = args![
             "dump",
             "tonight",

@@ -1,5 +1,5 @@
-//! Many nights of `dump SRC --state DIR` with a policy, with kills and a full disk in between: every night that is
-//! listed restores to its tree, and nothing that is needed is removed.
+//! Many nights of `dump SRC --state DIR` with a policy, with kills and a full disk in between:
+//! every listed dump restores its tree, and no needed file is removed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,12 +36,12 @@ const POLICY: [&str; 8] = [
     "2",
 ];
 
-/// What befalls the first attempt of a night.
+/// A fault in the first attempt of a night.
 enum Mishap {
     None,
-    /// A kill at one of the calls of this name.
+    /// A kill at this call: its name and number.
     Kill(&'static str, usize),
-    /// So many bytes are free.
+    /// A full disk, with this number of free bytes.
     Full(u64),
 }
 
@@ -77,13 +77,13 @@ struct Campaign<'a> {
     state: PathBuf,
     /// The tree at each dump, by its date.
     trees: BTreeMap<String, Snapshot>,
-    /// Dumps that were killed, and those that found no room.
+    /// Dumps that were killed, and dumps that failed on the full disk.
     killed: usize,
     refused: usize,
 }
 
 impl Campaign<'_> {
-    /// The dumps; those that are new get the present tree.
+    /// Lists the dumps, and stores the present tree for new ones.
     fn list(&mut self) -> Vec<Value> {
         let dumps = self.nights.list_of(&self.state);
         let tree = kept(&self.at.join("srv"));
@@ -94,7 +94,7 @@ impl Campaign<'_> {
         dumps
     }
 
-    /// Fills the disk with the archives except for some bytes, dumps, and frees it again.
+    /// Fills the disk of the archives up to some free bytes, dumps, and frees the space again.
     fn dump_on_full_disk(&mut self, words: &[&str], free: u64) {
         let filler = self.state.parent().unwrap().join("filler");
         let mut file = File::create(&filler).unwrap();
@@ -108,7 +108,8 @@ impl Campaign<'_> {
         fs::remove_file(filler).unwrap();
     }
 
-    /// Checks that each listed dump can be restored, and that `some` have their trees.
+    /// Checks that each listed dump can be restored, and that those selected by `some` give their
+    /// trees.
     fn check(&mut self, what: &str, some: impl Fn(usize) -> bool) {
         let dumps = self.list();
         for (nth, dump) in dumps.iter().enumerate() {
@@ -147,7 +148,7 @@ impl Campaign<'_> {
     }
 }
 
-/// The last dump of each of the last periods, by what begins the date or number of a period.
+/// The last dump of each of the last periods; dumps with equal keys are in the same period.
 fn last_of<K: PartialEq>(dates: &[String], most: usize, key: impl Fn(&String) -> K) -> Vec<String> {
     let (mut keys, mut last) = (Vec::new(), Vec::new());
     for date in dates.iter().rev() {
@@ -159,7 +160,7 @@ fn last_of<K: PartialEq>(dates: &[String], most: usize, key: impl Fn(&String) ->
     last
 }
 
-/// The number of the week of a date such as 2026-11-28T02:00:00Z, from Monday on.
+/// The number of the week, beginning on Monday, of a date such as 2026-11-28T02:00:00Z.
 fn week(date: &str) -> i64 {
     let part = |range: std::ops::Range<usize>| date[range].parse::<i64>().unwrap();
     let (mut year, mut month, day) = (part(0..4), part(5..7), part(8..10));
@@ -202,7 +203,7 @@ fn every_kept_night_restores_to_its_tree() {
     }
 }
 
-/// As many nights as the effort allows.
+/// Runs the nights of a campaign.
 fn keep_nights(at: &Path, ground: &Path, seed: u64) {
     let clock = Clock::of_the_day(ground);
     let backup = dir(ground.join("backup"));
@@ -254,7 +255,7 @@ fn keep_nights(at: &Path, ground: &Path, seed: u64) {
         let last = campaign.list().len() - 1;
         let other = dice.below(last + 1);
         campaign.check(&what, |nth| nth == last || nth == other || night % 10 == 9);
-        // What the policy keeps of all dumps that were ever recorded.
+        // The dumps that the policy would keep of all recorded dumps.
         let listed: Vec<String> = campaign
             .list()
             .iter()
@@ -275,7 +276,7 @@ fn keep_nights(at: &Path, ground: &Path, seed: u64) {
             assert!(listed.contains(date), "{what}: {date} is not in {listed:?}");
         }
         assert!(listed.len() <= 2 + 5 + 3 + 2 + 1 + 8, "{what}: {listed:?}");
-        // No archive and no catalog without its dump.
+        // Every archive and catalog belongs to a listed dump.
         let left = fs::read_dir(&state)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,4 +1,5 @@
-//! A low limit of open files (RLIMIT_NOFILE) changes no archive and no restored tree.
+//! Tests that a low limit of open files (RLIMIT_NOFILE) changes neither archives nor restored
+//! trees.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{fathom, in_namespace, require, run};
 
-/// A full dump, and an increment in which trees are gone, renamed and new.
+/// Makes a full dump, and an increment with removed, renamed and new trees.
 fn dump_chain(tree: &Path, out: &Path, limit: Option<u64>, change: impl Fn()) -> [Vec<u8>; 2] {
     let (archives, catalog) = (["0.tar", "1.tar"].map(|name| out.join(name)), out.join("c"));
     let base = args!["--catalog", catalog];

@@ -1,5 +1,6 @@
-//! What a dump writes is read again, whatever is selected, in each format: it is listed, verified and restored, whole
-//! and by PATH, with the index and without, by fathom without a warning; and by GNU tar and bsdtar.
+//! Tests that archives can be read, for any selection and in each format: listed, verified and
+//! restored, completely and by PATH, with the index and without, by fathom without a warning; and
+//! by GNU tar and bsdtar.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -24,7 +25,8 @@ use crate::support::{fathom, in_namespace, require, run};
 
 const FORMATS: [&str; 4] = [".tar", ".tar.zst", ".tar.gz", ".tar.xz"];
 
-/// Makes the sources `t`, a tree of every kind of file, `u`, some of whose files are in `t`, too, and the file `one`.
+/// Creates the sources: `t`, a tree of every kind of file; `u`, which shares some files with `t`;
+/// and the file `one`.
 fn sources(at: &Path, seed: u64) {
     grown(&dir(at.join("t/grown")), seed);
     for n in 0..12 {
@@ -47,18 +49,18 @@ fn sources(at: &Path, seed: u64) {
     file(at.join("one"), 3);
 }
 
-/// Whether a name is selected.
+/// Returns whether a name is selected.
 type Has = Box<dyn Fn(&[u8]) -> bool>;
 
-/// What is dumped, and the names that the archive has.
+/// The arguments of a dump, and the names in its archive.
 struct Selection {
     sources: Vec<&'static str>,
-    /// Options of the dump, and of a comparison with the tree.
+    /// Options of the dump, and of the comparison with the tree.
     options: Vec<OsString>,
     has: Has,
 }
 
-/// Whether a name is another one, or below it.
+/// Whether a name equals `top`, or is below it.
 fn is_within(name: &[u8], top: &[u8]) -> bool {
     let rest = name.strip_prefix(top);
     rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -76,7 +78,7 @@ fn of_sources(sources: &[&'static str]) -> Selection {
     }
 }
 
-/// All but entries of one name, which is the name of a random entry.
+/// All entries except those with one name, chosen at random.
 fn without_a_name(all: &Snapshot, dice: &mut Dice) -> Selection {
     let last =
         |name: &Vec<u8>| String::from_utf8(name.rsplit(|&b| b == b'/').next()?.to_vec()).ok();
@@ -98,7 +100,7 @@ fn without_a_name(all: &Snapshot, dice: &mut Dice) -> Selection {
     }
 }
 
-/// The entries of a list in the file `list`, which has none that do not exist.
+/// The existing entries `names`, in the file `list`.
 fn of_list(names: Vec<Vec<u8>>, list: &Path) -> Selection {
     let lines = names.iter().flat_map(|name| [&name[..], b"\0"]);
     fs::write(list, lines.collect::<Vec<_>>().concat()).unwrap();
@@ -113,7 +115,7 @@ fn of_list(names: Vec<Vec<u8>>, list: &Path) -> Selection {
     }
 }
 
-/// The selected entries of a tree, with the hard links among them.
+/// The selected entries of a tree; hard links refer to selected entries only.
 fn selected(all: &Snapshot, has: impl Fn(&[u8]) -> bool) -> Snapshot {
     let mut some: Snapshot = all
         .iter()
@@ -135,7 +137,7 @@ fn selected(all: &Snapshot, has: impl Fn(&[u8]) -> bool) -> Snapshot {
     some
 }
 
-/// Runs a command that must succeed, and say nothing on standard error.
+/// Runs a command, which must succeed without a message on standard error.
 #[track_caller]
 fn silent(command: &mut Command) -> Ran {
     let ran = run(command).exits(0);
@@ -143,12 +145,12 @@ fn silent(command: &mut Command) -> Ran {
     ran
 }
 
-/// A dump that is read in all ways.
+/// A dump, and the files to read it with.
 struct Case<'a> {
-    /// The directory of the sources.
+    /// The parent directory of the sources.
     at: &'a Path,
     out: &'a Path,
-    /// A full dump, or its increment after it.
+    /// A full dump, or a full dump and an increment.
     archives: Vec<PathBuf>,
     expected: Snapshot,
     what: String,
@@ -159,7 +161,7 @@ impl Case<'_> {
         self.archives.last().unwrap()
     }
 
-    /// The names that an archive has, sorted, and how many members.
+    /// The names that `list` prints, sorted, and the number of members.
     fn names(&self, archive: &Path, paths: &[&[u8]]) -> (BTreeSet<Vec<u8>>, usize) {
         let mut list = fathom(args!["list", "--json", archive, "--"]);
         let ran = silent(list.args(paths.iter().map(|path| name(path))));
@@ -242,7 +244,7 @@ impl Case<'_> {
         same(&self.expected, &is, &format!("{}, {program}", self.what));
     }
 
-    /// Reads one PATH from archives.
+    /// Checks every command with one PATH.
     fn is_read_by_path(&self, archives: &[PathBuf], path: &[u8], what: &str) {
         let what = format!("{}, {what}: {}", self.what, path.escape_ascii());
         let wanted = selected(&self.expected, |name| is_within(name, path));
@@ -258,7 +260,7 @@ impl Case<'_> {
         }
     }
 
-    /// Reads some PATHs, with the index and without.
+    /// Checks every command with several PATHs, with the index and without.
     fn is_read_by_paths(&self, dice: &mut Dice) {
         let is_plain = |name: &&Vec<u8>| !name.iter().any(|byte| b"*?[".contains(byte));
         let names: Vec<&Vec<u8>> = self.expected.keys().filter(is_plain).collect();
@@ -274,7 +276,7 @@ impl Case<'_> {
     }
 }
 
-/// The archive without its seek table, so that it is read from its beginning.
+/// A copy of the archive without its seek table, which must be read from the beginning.
 fn without_table(archive: &Path) -> PathBuf {
     let mut bytes = fs::read(archive).unwrap();
     bytes.truncate(table_of(&bytes).1 as usize);
@@ -289,7 +291,8 @@ fn select(round: usize, all: &Snapshot, list: &Path, dice: &mut Dice) -> Selecti
         0 => {
             let many = 1 + dice.below(9);
             let mut listed: Vec<Vec<u8>> = (0..many).map(|_| dice.pick(&names).to_vec()).collect();
-            // Several entries of the directory that all are below.
+            // Entries of several sources: the directory that contains all sources is their only
+            // common parent.
             listed.extend([&b"u/a"[..], b"one"].map(<[u8]>::to_vec));
             of_list(listed, list)
         }
@@ -302,7 +305,7 @@ fn select(round: usize, all: &Snapshot, list: &Path, dice: &mut Dice) -> Selecti
     }
 }
 
-/// Dumps a selection in full, or also an increment of it, and reads that.
+/// Dumps a selection, with an increment in every third round, and checks the archives.
 fn round(round: usize, ground: &Path) {
     let seed = 500 + round as u64;
     let (at, mut dice) = (tmpfs(ground.join("at")), Dice::new(seed));
@@ -312,7 +315,7 @@ fn round(round: usize, ground: &Path) {
     let (is_increment, with_catalog) = (round % 3 == 2, !round.is_multiple_of(3));
     let mut archives = Vec::new();
     for level in 0..1 + usize::from(is_increment) {
-        // Only those of zstd have an index.
+        // Only archives compressed with zstd have an index.
         let suffix = FORMATS[[1, 0, 1, 2, 1, 3][round % 6]];
         let archive = ground.join(format!("{level}{suffix}"));
         let mut dump = fathom(args!["dump", "-q", "-o", &archive]);
@@ -367,7 +370,7 @@ fn every_dump_is_read_back() {
     }
 }
 
-/// The directory above the names of a list is not in the archive, so the first member is no SRC.
+/// The archive does not contain the directory above listed names, so the first member is no SRC.
 #[test]
 fn names_of_a_list_are_found_by_the_index() {
     let place = tempfile::tempdir().unwrap();
@@ -383,7 +386,8 @@ fn names_of_a_list_are_found_by_the_index() {
     fathom("restore -q l.tar.zst -C . -- t/b");
 }
 
-/// More than a mebibyte of extended attributes on a file, on a directory and on a symlink, and as many as can be. bsdtar 3.6 cannot read them.
+/// More than a MiB of extended attributes on a file, on a directory and on a symlink, and the
+/// maximum number. bsdtar 3.6 cannot read them.
 #[test]
 fn large_attributes_are_read_back() {
     if require(&NEEDS) {
@@ -418,7 +422,7 @@ fn large_attributes_are_read_back() {
     }
 }
 
-/// So has an increment of a file that has not changed.
+/// An increment of a single unchanged file has no members, but has an index.
 #[test]
 fn an_archive_without_members_has_an_index() {
     let place = tempfile::tempdir().unwrap();
@@ -430,7 +434,8 @@ fn an_archive_without_members_has_an_index() {
     fathom("restore -q 0.tar.zst 1.tar.zst -C / --dry-run -- one");
 }
 
-/// What no reader would accept is not written, and a warning says so.
+/// Attributes of a file beyond 64 MiB, which readers would refuse, are skipped, and a warning says
+/// so.
 #[test]
 fn more_attributes_than_a_reader_accepts_are_named() {
     if require(&NEEDS) {

@@ -1,4 +1,4 @@
-//! Series of increments: restoring them in order after the full dump gives each tree.
+//! Tests of series of increments: restored in order after the full dump, they give each tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow, plant, shuffle};
 use crate::support::{fathom, in_namespace, require, run};
 
-/// A tree that is dumped repeatedly, and the restored tree.
+/// A tree that is dumped repeatedly, and its restored copy.
 pub(crate) struct Series {
     pub(crate) tree: PathBuf,
     pub(crate) catalog: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// For the directory `tree` in `at`; archives go to `ground`.
+    /// A series for the directory `tree` in `at`; archives are written to `ground`.
     pub(crate) fn new(at: &Path, ground: &Path) -> Series {
         Series {
             tree: dir(at.join("tree")),
@@ -39,12 +39,12 @@ impl Series {
         }
     }
 
-    /// The name of the next archive.
+    /// The path of the next archive.
     pub(crate) fn archive(&self) -> PathBuf {
         self.archives.join(format!("{}.tar", self.number))
     }
 
-    /// Dumps, first in full, then increments.
+    /// Makes the next dump: the first is full, the others are increments.
     pub(crate) fn dump(&self, more: &[&str]) -> Ran {
         let catalog = self.catalog.to_str().unwrap();
         let since: &[&str] = if self.number == 0 {
@@ -59,13 +59,13 @@ impl Series {
         )
     }
 
-    /// Restores the last archive by GNU tar over the restored tree.
+    /// Restores the last archive with GNU tar over the restored tree.
     pub(crate) fn restore(&mut self) {
         by_gnu_tar(&self.archive(), &self.restored);
         self.number += 1;
     }
 
-    /// Checks that the restored tree is the tree.
+    /// Checks that the restored tree equals the tree.
     #[track_caller]
     pub(crate) fn is_restored(&self, what: &str) {
         same(
@@ -91,7 +91,7 @@ impl Series {
         value["result"].clone()
     }
 
-    /// Restores all archives by `fathom restore`, and checks the restored tree.
+    /// Restores all archives with `fathom restore`, and checks the restored tree.
     #[track_caller]
     pub(crate) fn is_restored_by_fathom(&self, what: &str) {
         let to = dir(self.restored.with_extension("by fathom"));
@@ -106,7 +106,7 @@ impl Series {
     }
 }
 
-/// Restores an increment or a full dump by GNU tar.
+/// Restores an increment or a full dump with GNU tar.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
     let options = [
         "--listed-incremental=/dev/null",
@@ -144,10 +144,11 @@ pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
     });
 }
 
-/// A tree of every kind of file but sockets.
+/// Grows a tree with every kind of file except sockets.
 pub(crate) fn grown(tree: &Path, seed: u64) {
     grow(tree, seed, 120);
-    // What cannot be changed has no place here. (It fails for symlinks and the like.)
+    // Remove the immutable and append-only flags, which would prevent changes. (This fails for
+    // symlinks and the like.)
     let _ = Command::new("chattr")
         .args(["-R", "-f", "-i", "-a"])
         .arg(tree)
@@ -157,7 +158,7 @@ pub(crate) fn grown(tree: &Path, seed: u64) {
             .arg(tree)
             .args(["-type", "s", "-delete"]),
     );
-    // Long chains of directories make each look at the tree slow.
+    // Deep chains of directories make each comparison slow.
     fs::remove_dir_all(tree.join("deep")).unwrap();
     fs::remove_dir_all(tree.join("wide")).unwrap();
     fs::remove_dir_all(tree.join("scattered")).unwrap();
@@ -201,7 +202,7 @@ fn rounds_of_random_changes_on_tmpfs() {
     random_rounds(None, 4, 4);
 }
 
-/// Directories change places, and files have names in several of them.
+/// Directories exchange places, and files have hard links in several of them.
 #[test]
 fn rounds_of_changes_that_reuse_all_names() {
     if !require(&NEEDS) {
@@ -220,7 +221,7 @@ fn rounds_of_changes_that_reuse_all_names() {
                 series.round(&format!("round {round}, filled up"));
                 shuffle(&series.tree, &mut dice, [3, 8, 20][round % 3]);
                 if round % 2 == 0 {
-                    settle(at); // else some are changed in the tick of the dump
+                    settle(at); // otherwise some changes fall into the tick of the dump
                 }
                 series.round(&format!("round {round}, {make:?}"));
             }
@@ -228,7 +229,7 @@ fn rounds_of_changes_that_reuse_all_names() {
     }
 }
 
-/// The JSON result of an increment.
+/// Checks counts in the JSON result of an increment.
 #[track_caller]
 pub(crate) fn told(result: &Value, wanted: &[(&str, u64)]) {
     for (what, count) in wanted {

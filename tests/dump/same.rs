@@ -1,5 +1,5 @@
-//! The same tree gives the same archive, byte for byte: by all ways of gathering, with any number
-//! of threads and at any time.
+//! Tests that the same tree gives the same archive, byte for byte: with every method of gathering,
+//! any number of threads, and at any time.
 
 use std::io::Write;
 use std::path::Path;
@@ -59,12 +59,12 @@ fn subvolume_placeholders_give_the_same_archive() {
     }
 }
 
-/// Checks that all ways give the same archive.
+/// Checks that all methods give the same archive.
 fn all_the_same(tree: &Path, out: &Path, what: &str) {
     let first = archive(tree, out, &[]);
     assert!(first.len() > 10_240, "{what}");
     for (nth, way) in WAYS.into_iter().enumerate() {
-        // In the first tier, one thread or four in turn.
+        // With the default effort, alternate between one thread and four.
         for jobs in ["1", "4", "1"].into_iter().skip(nth % 2).take(effort(1, 2)) {
             let other = archive(tree, out, &["--gather", way, "-j", jobs]);
             same_bytes(&first, &other, &format!("{what}: {way} -j {jobs}"));
@@ -72,7 +72,8 @@ fn all_the_same(tree: &Path, out: &Path, what: &str) {
     }
 }
 
-/// Checks that all ways give the same increment since a full dump by `first_way` and a change. Returns it.
+/// Checks that all methods give the same increment after a full dump by `first_way` and a change.
+/// Returns the increment.
 fn all_the_same_since(
     tree: &Path,
     ground: &Path,
@@ -103,8 +104,8 @@ fn all_the_same_since(
     first
 }
 
-/// Placeholders of all snapshots have one device number, and ways of gathering meet them in different
-/// orders.
+/// Placeholders of all snapshots share one device number, and methods of gathering meet them in
+/// different orders.
 #[test]
 fn subvolume_placeholders_give_the_same_increment() {
     if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
@@ -140,8 +141,8 @@ fn subvolume_placeholders_give_the_same_increment() {
     }
 }
 
-/// An entry whose ctime is not before the dump may have changed since it was read. It is written
-/// again, whatever the file system's own token says.
+/// An entry whose ctime is not before the dump may have changed since it was read. It is dumped
+/// again, even if the token of the file system is unchanged.
 #[test]
 fn racy_files_give_the_same_increment() {
     if require(&NEEDS) && require(&[Need::Program("debugfs")]) {
@@ -170,7 +171,7 @@ fn racy_files_give_the_same_increment() {
     }
 }
 
-/// The names of the members of an archive, by GNU tar.
+/// The names of the members of an archive, by `tar -t`.
 fn members(archive: &[u8]) -> Vec<String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(archive).unwrap();
@@ -202,7 +203,7 @@ fn archive_is_the_same_by_all_ways_and_numbers_of_threads() {
                 everything(&dir(tree.join("everything")), false);
                 grow(&dir(tree.join("grown")), 7, effort(100, 300));
                 bush(&dir(tree.join("bush")), effort(10, 20), effort(40, 100));
-                // Another mount in the midst of it.
+                // A mount below the tree.
                 file(tmpfs(tree.join("everything/empty")).join("f"), 10);
                 all_the_same(&tree, &out, name);
             }

@@ -1,5 +1,5 @@
-//! A few members of an archive that is compressed with zstd: only what is needed is read, and the result is
-//! that of reading all of it.
+//! Tests of reading a few members of an archive that is compressed with zstd: little is read, and
+//! the result equals that of reading the whole archive.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -40,7 +40,7 @@ fn large_tree(at: &Path, files: usize) -> PathBuf {
     tree
 }
 
-/// The system calls of a run that read the archive, and their bytes.
+/// The number of read calls on the archive in a run, and their bytes.
 fn reads(command: &[&str], at: &Path) -> (u64, u64) {
     let log = at.join("log");
     let mut strace = Command::new("strace");
@@ -56,8 +56,8 @@ fn reads(command: &[&str], at: &Path) -> (u64, u64) {
     bytes.fold((0, 0), |(calls, sum), bytes| (calls + 1, sum + bytes))
 }
 
-/// An archive that is twice as large takes no more calls, and hardly more bytes: the seek table and the
-/// index. What is fixed is less than 1 % of 400 MiB.
+/// Reading one file from an archive twice as large takes no more calls, and hardly more bytes: the
+/// seek table and the index. The constant part is less than 1 % of 400 MiB.
 #[test]
 fn one_file_takes_the_same_reads_whatever_the_size_of_the_archive() {
     if require(&[Need::Program("strace")]) {
@@ -95,7 +95,7 @@ fn one_file_takes_the_same_reads_whatever_the_size_of_the_archive() {
                 "{calls} calls, {bytes} bytes"
             );
             assert_eq!(more_calls, calls);
-            // 12 MiB more in the archive.
+            // The larger archive has 12 MiB more.
             assert!(more_bytes - bytes < 2000, "{bytes}, {more_bytes} bytes");
         }
     }
@@ -124,14 +124,14 @@ fn other_programs_read_archives_with_an_index() {
         let (table, end) = table_of(&bytes);
         assert_eq!(table.end().file, end);
         assert_eq!(table.end().content, decompressed.len() as u64);
-        // 5 MiB in frames of 2 MiB.
+        // The archive has 5 MiB in frames of 2 MiB.
         assert_eq!(table.find(3 << 20).content, 2 << 20);
         let listed = run(&mut fathom(args!["list", &archive, "--json"])).exits(0);
         assert_eq!(listed.json()["result"]["count"], 24);
     }
 }
 
-/// The seek table of an archive, and where it begins.
+/// The seek table of an archive, and its offset.
 pub(super) fn table_of(archive: &[u8]) -> (SeekTable, u64) {
     let footer = archive.last_chunk().unwrap();
     let len = SeekTable::frame_len(footer).unwrap();
@@ -139,7 +139,7 @@ pub(super) fn table_of(archive: &[u8]) -> (SeekTable, u64) {
     (SeekTable::parse(&archive[at as usize..]).unwrap(), at)
 }
 
-/// The archive with another index; `None` for none.
+/// The archive with a different index, or without one.
 fn with_index(archive: &[u8], index: Option<&[u8]>) -> Vec<u8> {
     let (table, _) = table_of(archive);
     let (at, _) = table.last_skippable().unwrap();
@@ -147,7 +147,7 @@ fn with_index(archive: &[u8], index: Option<&[u8]>) -> Vec<u8> {
     let mut new = SeekTable::default();
     let mut start = table.find(0);
     while start.content < table.end().content {
-        // The next frame begins where the content of this one ends.
+        // The next frame begins where the content of this frame ends.
         let mut end = start.content + 1;
         while end < table.end().content && table.find(end) == start {
             end += 1 << 20;
@@ -198,7 +198,7 @@ fn index_of(archive: &[u8]) -> &[u8] {
     index_frame::parse(&archive[at as usize..(at + u64::from(len)) as usize]).unwrap()
 }
 
-/// Archives like `good`, whose index is wrong.
+/// Archives like `good`, but with a wrong index.
 fn with_wrong_indexes(good: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
     let (table, _) = table_of(good);
     let (index_at, index_len) = table.last_skippable().unwrap();
@@ -232,7 +232,7 @@ fn with_wrong_indexes(good: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
     others.into_iter().chain(lies).collect()
 }
 
-/// Each byte of the seek table may be wrong: what is restored is right, or an error is reported.
+/// With any wrong byte in the seek table, the restored files are right, or an error is reported.
 #[test]
 fn a_wrong_seek_table_costs_no_data() {
     let place = tempfile::tempdir().unwrap();
@@ -374,7 +374,7 @@ fn mixed_tree(at: &Path) -> PathBuf {
     tree
 }
 
-/// PATHs in the tree, and some that are not.
+/// Pairs of PATHs in the tree, and some PATHs that do not exist.
 fn some_paths(at: &Path, dice: &mut Dice) -> Vec<Vec<String>> {
     let found = tool(Command::new("find").arg("tree").current_dir(at));
     let found = String::from_utf8_lossy(&found);
@@ -391,13 +391,13 @@ fn some_paths(at: &Path, dice: &mut Dice) -> Vec<Vec<String>> {
     paths
 }
 
-/// Compares what is restored of some PATHs with what is restored without indexes.
+/// Compares a restore of some PATHs by the index with one without the index.
 fn compare_restored(by_index: &Path, without: &Path, archives: &[String], paths: &[String]) {
     let what = format!("{archives:?}: {paths:?}");
     let (code, said, out) = restored(by_index, archives, paths);
     let (expected, expected_said, other) = restored(without, archives, paths);
     assert_eq!((code, said), (expected, expected_said), "{what}");
-    // Directories that were not chosen were just made.
+    // Parent directories of the PATHs have the time of the restore.
     let is_chosen = |path: &[u8]| {
         let path = str::from_utf8(path).unwrap_or("");
         paths.iter().any(|one| Path::new(path).starts_with(one))
@@ -410,7 +410,7 @@ fn compare_restored(by_index: &Path, without: &Path, archives: &[String], paths:
     });
 }
 
-/// PATHs of an increment chain that is read by its indexes are restored as from the chain without indexes.
+/// PATHs of a chain of increments are restored the same with and without indexes.
 #[test]
 fn paths_of_chains_are_restored_as_without_an_index() {
     if require(&[Need::Root, Need::Program("zstd")]) {

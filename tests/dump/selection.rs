@@ -1,4 +1,4 @@
-//! What is selected, compared with GNU tar's selection by its own options.
+//! Tests of the options that select entries, compared with those of GNU tar.
 
 use std::ffi::OsString;
 use std::fs;
@@ -51,8 +51,8 @@ fn tag(tree: &Path, dice: &mut Dice) {
     }
 }
 
-/// Keeps only files and directories with the name of a tag: a change may have renamed any entry. GNU tar
-/// opens a tag, so it follows symlinks, and ignores a device without a driver; writing to a FIFO waits.
+/// Removes tags that are neither files nor directories; a random change may have renamed any entry.
+/// GNU tar opens tags: it follows symlinks, ignores devices without a driver, and waits for a FIFO.
 fn remove_special_tags(tree: &Path) {
     let mut find = Command::new("find");
     find.arg(tree).args(["!", "-type", "f,d"]);
@@ -107,8 +107,8 @@ fn names(archive: &Path) -> Vec<Vec<u8>> {
     names
 }
 
-/// The entries of a tree that GNU tar has selected, with the hard links among them. The rest is that
-/// of the tree: a directory that tar creates in a set-group-ID directory keeps that bit.
+/// The entries that GNU tar has selected, with the metadata of the tree and the hard links among
+/// the selection: a directory that tar creates in a set-group-ID directory inherits that bit.
 pub(crate) fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
     let entries = selected.into_iter().map(|(name, seen)| {
         let mut entry = tree.remove(&name).unwrap();
@@ -118,7 +118,7 @@ pub(crate) fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
     entries.collect()
 }
 
-/// Removes what a new file of an increment inherits from its directory when GNU tar creates it: the
+/// Ignores what a new file of an increment inherits from its directory when GNU tar creates it: the
 /// compression of btrfs, and set-group-ID.
 pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot) {
     for (name, seen) in is {
@@ -134,7 +134,7 @@ pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot) {
     }
 }
 
-/// Checks that two trees are equal. GNU tar archives hard links of plain files only.
+/// Checks that two trees are equal. GNU tar archives hard links of regular files only.
 #[track_caller]
 pub(crate) fn same_data(a: &Snapshot, b: &Snapshot, what: &str) {
     alike(a, b, what, |_, seen| {
@@ -161,15 +161,15 @@ fn tagged_directories_are_those_of_gnu_tar() {
             let (tree, mut dice) = (dir(at.join("tree")), Dice::new(seed));
             grown(&tree, seed);
             tag(&tree, &mut dice);
-            // A tag on another file system.
+            // A tag on a different file system.
             let mounted = tmpfs(tree.join("mounted"));
             file(mounted.join("cache/f"), 10);
             fs::write(mounted.join("cache/CACHEDIR.TAG"), SIGNATURE).unwrap();
-            // Opening it for reading would wait.
+            // The tag is a FIFO: opening it for reading would block.
             let queue = dir(tree.join("queue"));
             tool(Command::new("mkfifo").arg(queue.join(TAG)));
             file(queue.join("f"), 10);
-            // What a tag excludes may be a file system or a subvolume.
+            // A tag may exclude a mounted file system or a subvolume.
             fs::write(dir(tree.join("tagged")).join("CACHEDIR.TAG"), SIGNATURE).unwrap();
             file(tmpfs(tree.join("tagged/mounted")).join("f"), 10);
             if name == "btrfs" {
@@ -203,7 +203,7 @@ fn tagged_directories_are_those_of_gnu_tar() {
     }
 }
 
-/// Tags come and go, and so do the options.
+/// Tags are added and removed between dumps, and the options change.
 #[test]
 fn increments_with_changing_selections_restore_what_gnu_tar_selects() {
     if !require(&NEEDS) {
@@ -276,7 +276,8 @@ fn excluded_directories_are_not_read() {
             };
             let (all, less) = (gates(&[]), gates(&["--exclude-caches"]));
             assert_eq!(all["getdents64"] - less["getdents64"], 100, "{less:?}");
-            // tree, cache and CACHEDIR.TAG, and the tag of each of the two directories.
+            // `less` examines the tree, cache and CACHEDIR.TAG, and the tag of each of the two
+            // directories.
             assert!(all["statx"] > less["statx"] + 90, "{all:?} {less:?}");
         });
     }
@@ -377,7 +378,8 @@ fn excluded_files_are_neither_missing_nor_new() {
     );
 }
 
-/// Patterns and tags of any bytes, on the command line and in a file; a catalog has them for the commands that use it.
+/// Patterns and tags that are not UTF-8, on the command line and in a file. A catalog records them
+/// for the commands that read it.
 #[test]
 fn names_that_are_not_utf8_are_excluded() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Invalid options, messages and help.
+//! Tests of invalid options, messages and help.
 
 use super::full::dump;
 use crate::support::build::{dir, file};
@@ -189,7 +189,7 @@ fn unsupported_compression_suffix_is_refused() {
     }
 }
 
-/// A catalog can be of thousands of files, as after `dump *`.
+/// A catalog may be of thousands of SRCs, as after `dump *`.
 #[test]
 fn error_about_many_sources_is_short() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Increments on btrfs, ext4 and XFS, which tell what was written since.
+//! Tests of increments on btrfs, ext4 and XFS, which report the inodes written since the base.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,23 +29,23 @@ const ONLY: [&str; 2] = [
 ];
 
 /// Reading only written files gives the same archive as a walk, and a catalog with the same digest;
-/// also when files were moved out of the tree or into it.
+/// even if files were moved out of the tree or into it.
 #[test]
 fn only_written_files_are_dumped() {
     if require(&NEEDS) {
-        // On XFS, what has left the tree makes a walk of it.
+        // On XFS, an entry that has left the tree causes a walk.
         check_only_written(BTRFS[0], ONLY[0], 4);
         check_only_written(XFS[0], ONLY[1], 3);
     }
 }
 
-/// Rounds on a file system, of which so many in six at least are done by what was written.
+/// Rounds on a file system, of which at least `in_six` out of six read only written files.
 fn check_only_written(make: Make, only: &str, in_six: usize) {
     on(Some(make), |at, ground| {
         let mut series = Series::new(at, ground);
         series.restored = dir(ground.join("restored"));
         grown(&series.tree, 5);
-        // What is compressed has an attribute for it, which others do not take.
+        // Compressed files have an attribute that would not be restored on other file systems.
         let _ = Command::new("chattr")
             .args(["-R", "-f", "-c"])
             .arg(&series.tree)
@@ -116,7 +116,7 @@ fn check_only_written(make: Make, only: &str, in_six: usize) {
     });
 }
 
-/// A tree of twenty directories of twenty files each, dumped.
+/// A series whose tree has twenty directories of twenty files each, dumped once.
 fn four_hundred(at: &Path, ground: &Path) -> Series {
     let mut series = Series::new(at, ground);
     series.restored = dir(ground.join("restored"));
@@ -135,8 +135,8 @@ pub(crate) fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: im
     assert!(mount_image(make, &image, at, flags));
 }
 
-/// Writes elsewhere in the file system do not matter. A SRC that became a symlink to itself is no
-/// directory, though no write shows it.
+/// Writes elsewhere in the file system do not matter. A SRC that was replaced by a symlink to its
+/// new path is no directory, although no write of the tree shows that.
 #[test]
 fn writes_elsewhere_in_the_file_system_do_not_matter() {
     if !require(&NEEDS) {
@@ -177,7 +177,7 @@ fn writes_elsewhere_in_the_file_system_do_not_matter() {
     });
 }
 
-/// xfs_repair may remove names without changing times, so names are read again after an unmount.
+/// After an unmount, names are read again: xfs_repair may remove names without changing times.
 #[test]
 fn xfs_names_are_read_again_after_an_unmount() {
     if !require(&NEEDS) {
@@ -190,7 +190,7 @@ fn xfs_names_are_read_again_after_an_unmount() {
             settle(at);
             series.round(round)["why"].as_str().unwrap().to_owned()
         };
-        // A file without a name is none, though somebody has it open.
+        // A deleted file does not count, although it is still open.
         let open = fs::File::open(at.join("tree/3/3")).unwrap();
         fs::remove_file(at.join("tree/3/3")).unwrap();
         let (before, again) = (why("mounted"), why("mounted still"));
@@ -208,8 +208,8 @@ fn xfs_names_are_read_again_after_an_unmount() {
     });
 }
 
-/// The sums in a catalog are a hint. Where they are damaged, the rows are compared, and after an unmount,
-/// during which e2fsck or xfs_repair may have changed names, everything is.
+/// The sums in a catalog are a hint. If they are damaged, the rows are compared. After an unmount,
+/// everything is compared: e2fsck or xfs_repair may have changed names.
 #[test]
 fn damaged_sums_and_other_mounts_are_not_relied_on() {
     if !require(&NEEDS) {
@@ -244,7 +244,7 @@ fn damaged_sums_and_other_mounts_are_not_relied_on() {
     }
 }
 
-/// Where the sums over the inodes are in a catalog.
+/// The byte range of the sums over the inodes in a catalog.
 fn place_of_sums(catalog: &Path) -> Range<usize> {
     let bytes = fs::read(catalog).unwrap();
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -256,7 +256,7 @@ fn place_of_sums(catalog: &Path) -> Range<usize> {
     from..from + number("length")
 }
 
-/// A disk that is restored from a copy reaches the same generations again with other writes.
+/// A disk restored from a copy can reach the same generation again with different writes.
 #[test]
 fn btrfs_disk_restored_from_a_copy() {
     if !require(&NEEDS) {
@@ -281,7 +281,7 @@ fn btrfs_disk_restored_from_a_copy() {
             result["why"].as_str().unwrap().contains(ONLY[0]),
             "{result}"
         );
-        // What was written last is as it was: it has come from there.
+        // The last write of the base is unchanged, so the file system has the history of the base.
         mounted_again(&|_| ());
         write("3/3", "later");
         let result = series.round("mounted again");
@@ -305,12 +305,12 @@ fn btrfs_disk_restored_from_a_copy() {
 /// The reason when all inodes were compared with the catalog.
 const SAME: &str = "all inodes are equal to those in the catalog";
 
-/// Inodes that were only read are told from changed ones by the catalog alone. The archive and the
-/// new catalog have the current access times.
+/// The catalog distinguishes inodes that were only read from changed ones, without examining their
+/// files. The archive and the new catalog have the current access times.
 #[test]
 fn inodes_that_were_only_read_are_not_examined() {
     if require(&NEEDS) {
-        // On ext4, a walk is as fast as looking for what has changed.
+        // On ext4, a walk is as fast as a search for changed inodes.
         let walked = "starting ext4 would cost more than it saves";
         for (make, only) in [(BTRFS[0], ONLY[0]), (XFS[0], ONLY[1]), (EXT4[0], walked)] {
             on(Some(make), |at, ground| {
@@ -373,8 +373,8 @@ fn access_times(catalog: &Path) -> BTreeMap<String, String> {
     times
 }
 
-/// Other programs read the tree between dumps, which moves access times and so the token. The
-/// first dump after that looks at the tree; the next one need not.
+/// Between dumps, other programs read the tree, which updates access times and so changes the
+/// token. The first dump after that examines the tree; the next one need not.
 #[test]
 fn tokens_are_renewed_if_nothing_has_changed() {
     if require(&NEEDS) {
@@ -401,10 +401,10 @@ fn check_renewal(make: Make, at: &Path, ground: &Path) {
         (0..20).for_each(|n| drop(fs::read(series.tree.join(format!("{n}/{n}"))).unwrap()));
         settle(at);
     };
-    // The catalog is replaced, or another is written beside it.
+    // The catalog is replaced, or a second one is written.
     let (catalog, next) = (&series.catalog, ground.join("next"));
     for to in [catalog, &next] {
-        // XFS covers its log some time after the last change, which moves the token once more.
+        // XFS covers its log some time after the last change, which changes the token once more.
         let is_renewed = (0..3).any(|_| {
             read();
             let (first, second) = (why(catalog, to), why(to, to));

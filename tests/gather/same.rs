@@ -1,4 +1,4 @@
-//! All methods give all rows in archive order, and keep access times.
+//! Tests that all methods of gathering give all rows in archive order, and keep access times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ fn by(way: Option<Gather>, top: &Path) -> (Rows, Vec<Gathered>) {
     })
 }
 
-/// Every row with its path.
+/// The path and metadata of every row.
 pub(crate) fn list(rows: &Rows) -> Vec<(Vec<u8>, Meta)> {
     let mut path = Vec::new();
     let each = |row| {
@@ -45,7 +45,7 @@ pub(crate) fn list(rows: &Rows) -> Vec<(Vec<u8>, Meta)> {
     (0..rows.len()).map(each).collect()
 }
 
-/// Rows, their order, and what is said of their places in it.
+/// Checks the order of rows, and the parent, the children and the end of the subtree of each row.
 fn hold_together(rows: &Rows, what: &str) {
     let parts = |path: &[u8]| {
         path.split(|&b| b == b'/')
@@ -100,7 +100,7 @@ fn hold_together(rows: &Rows, what: &str) {
     }
 }
 
-/// All kinds of entries, with mounts below, on directories and on a file.
+/// Creates every kind of entry, with mounts below: on directories and on a file.
 fn wood(top: &Path, seed: u64) {
     grow(top, seed, 400);
     drop(deep(
@@ -117,7 +117,7 @@ fn wood(top: &Path, seed: u64) {
     bind(top.join("wide"), top.join("mounts/wide again"));
 }
 
-/// That all methods report the same of each entry is tested with the archives that they make.
+/// The methods report the same metadata: the tests of archives check that.
 #[test]
 fn rows_are_all_entries_in_archive_order() {
     if require(&DISK) {
@@ -126,7 +126,7 @@ fn rows_are_all_entries_in_archive_order() {
                 let top = base.join(make.fstype);
                 assert!(mounted(make, &top));
                 wood(&top, seed);
-                // Before all else: it moves access times.
+                // Take the reference first: it updates access times.
                 let reference = census(&top);
                 for way in Gather::ALL.into_iter().map(Some).chain([None]) {
                     let what = format!("{} by {way:?}", make.fstype);
@@ -141,7 +141,8 @@ fn rows_are_all_entries_in_archive_order() {
     }
 }
 
-/// Access times that the kernel would move, since what was read has changed after it was last read.
+/// The files have changed since they were last read, so a read without O_NOATIME would update their
+/// access times.
 #[test]
 fn access_times_do_not_change() {
     if require(&DISK) {

@@ -1,4 +1,4 @@
-//! The kinds of SRC, and exclusions.
+//! Tests of the types of SRC, and of exclusions.
 
 use std::fs::{self};
 use std::os::unix::ffi::OsStrExt;
@@ -104,7 +104,8 @@ fn excluded_entries_are_not_gathered() {
     }
 }
 
-/// An unprivileged user cannot keep the access times of directories of others, but reads them.
+/// An unprivileged user cannot restore the access times of directories of other users, but can read
+/// them.
 #[test]
 fn directories_without_permission() {
     if require(&[Need::Root]) {
@@ -118,7 +119,7 @@ fn directories_without_permission() {
             chmod(top.join("closed"), 0o700);
             let sources = vec![top.as_os_str().as_bytes().to_vec()];
             let gathered = || {
-                // Only this thread, and those that it starts, change their user.
+                // Only this thread, and threads that it starts, change their user.
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
                     let diagnostics = Diagnostics::default();

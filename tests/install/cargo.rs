@@ -12,7 +12,7 @@ use crate::support::{Need, fathom, require, run};
 
 fn cargo() -> Command {
     let mut cargo = Command::new(env!("CARGO"));
-    // Without debug information it is built in less time.
+    // Without debug information, the build takes less time.
     cargo
         .current_dir(top())
         .arg("--quiet")
@@ -63,7 +63,7 @@ fn one_file_needs_no_library_and_does_the_same() {
         Need::Program("chroot"),
         Need::Root,
     ]) {
-        // A place where there is nothing else at all.
+        // A root directory with nothing but the program.
         let empty = tempfile::tempdir().unwrap();
         let one = installed(empty.path());
         let kind = String::from_utf8(tool(Command::new("file").arg("--brief").arg(&one))).unwrap();
@@ -86,7 +86,7 @@ fn one_file_needs_no_library_and_does_the_same() {
         for what in ["entries", "files", "bytes", "digest"] {
             assert_eq!(static_one[what], dynamic[what], "{what}");
         }
-        // The C parts: zstd, and what makes checksums.
+        // Run the parts that are written in C: zstd, and the checksums.
         inside(&["dump", "tree", "-o", "tree.tar.zst", "--catalog", "catalog"]).exits(0);
         inside(&["verify", "tree.tar.zst", "--against", "/"]).exits(0);
         let changed = inside(&["changed", "tree", "--since", "catalog", "--json"])

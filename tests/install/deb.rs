@@ -1,4 +1,4 @@
-//! The Debian package.
+//! Tests of the Debian package.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::support::{Need, require, run};
 
 const CARGO_DEB: &str = "bin/cargo-deb";
 
-/// Builds a package of the tested program, in the way `make deb` packages its build.
+/// Builds a package of the tested program, like `make deb`.
 fn package(place: &Path) -> PathBuf {
     let dist = place.join("target/dist");
     fs::create_dir_all(&dist).unwrap();
@@ -64,7 +64,8 @@ fn a_package_has_all_that_belongs_to_it() {
                 .unwrap()
                 .trim_end()
         );
-        // What it is linked with, and nothing else: the program of the tests has the feature mpi.
+        // The package depends on the libraries that the program is linked with, and nothing else:
+        // the tested program has the feature mpi.
         let depends = field("Depends");
         let packages: BTreeSet<&str> = depends
             .split(", ")

@@ -1,4 +1,4 @@
-//! The man pages.
+//! Tests of the man pages.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -92,7 +92,7 @@ fn every_page_is_whole_and_formats_without_a_warning() {
                 foot.starts_with(&format!("fathom {}", env!("CARGO_PKG_VERSION"))),
                 "{name}: {foot}"
             );
-            // An example stands in a line of its own, as it is typed.
+            // An example is a line of its own, as it is typed.
             let command = spoken.replacen('-', " ", 1);
             assert!(
                 shown

@@ -1,4 +1,5 @@
-//! The completions that each shell offers for a command line whose last word is incomplete.
+//! Tests of the completions that each shell offers for a command line whose last word is
+//! incomplete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ use super::*;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
-/// The file of a shell's completions, and a home directory for the shell.
+/// Writes the completions of a shell into a file below a new home directory.
 fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(name);
@@ -53,7 +54,7 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
         set(["getmnt1", "getmnt2", "getmnt3"])
     );
     assert_eq!(offer("fathom probe --method pa"), set(["paper"]));
-    // With a sign of equality between them, and words that stand for no option.
+    // Values after `=`, and values of positional arguments.
     let behind = |line: &str| -> BTreeSet<String> {
         offer(line)
             .iter()
@@ -69,7 +70,7 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
         assert!(commands.contains(command), "no {command}: {commands:?}");
     }
     assert!(!commands.contains("survey-walk"), "{commands:?}");
-    // What is no word is no file either; what is a directory is one.
+    // An argument that is a number gets no file names; an argument that is a directory does.
     assert!(offer("fathom walk --jobs fat").is_empty());
     assert_eq!(
         offer("fathom restore --directory somewh"),
@@ -108,8 +109,8 @@ fn bash() {
     }
 }
 
-/// An interactive shell, because completions of zsh run in its line editor only. They pass their
-/// words to `compadd`.
+/// A script for an interactive zsh, because completions run only in its line editor. They pass
+/// their words to `compadd`.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty
     export OFFERED=$PWD/offered

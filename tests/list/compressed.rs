@@ -1,5 +1,5 @@
-//! Compressed archives of gzip, bzip2, xz, lz4 and zstd: read as these programs read them, and damage
-//! is reported.
+//! Tests of archives compressed with gzip, bzip2, xz, lz4 and zstd: fathom reads them like these
+//! programs, and reports damage.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
-/// The commands that compress.
+/// The commands that compress archives.
 const PROGRAMS: [&[&str]; 7] = [
     &["gzip", "-c"],
     &["bzip2", "-c"],
@@ -51,11 +51,11 @@ fn compressed_archives_are_listed_and_restored() {
         let (code, tree) = restored("plain");
         for (n, program) in PROGRAMS.iter().enumerate() {
             let whole = compressed(program, &plain, &part);
-            // Two streams one after the other, as of two files that were concatenated.
+            // Two streams one after the other, as when two compressed files are concatenated.
             let (first, second) = plain.split_at(plain.len() / 2);
             let both = [first, second].map(|half| compressed(program, half, &part));
             let padded = [&whole[..], &[0; 2000]].concat();
-            // A frame without data.
+            // A skippable frame, which contains no data of the archive.
             let skipped = b"\x53\x2a\x4d\x18\x05\0\0\0hello";
             let has_frames = ["lz4", "zstd"].contains(&program[0]);
             let skipped: &[u8] = if has_frames { skipped } else { b"" };
@@ -72,7 +72,7 @@ fn compressed_archives_are_listed_and_restored() {
             let (their_code, theirs) = restored(&n.to_string());
             assert_eq!(their_code, code);
             same(&theirs, &tree, program[0]);
-            // gzip ignores what follows, with a warning.
+            // Like gzip, ignore data after the stream with a warning.
             fs::write(&archive, [&whole[..], b"more"].concat()).unwrap();
             let listed = run(&mut fathom(args!["list", &archive])).exits(1);
             assert_eq!(listed.stdout, expected, "{program:?}");
@@ -118,7 +118,7 @@ fn truncated_and_damaged_streams_are_reported() {
     }
 }
 
-/// `fathom verify` would show no more.
+/// The hint says to copy the file again: `fathom verify` would find no more.
 #[test]
 fn archives_of_which_nothing_can_be_read_are_to_be_copied_again() {
     let place = tempfile::tempdir().unwrap();

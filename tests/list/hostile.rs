@@ -1,4 +1,5 @@
-//! Damaged and hostile archives: errors have a position, memory stays small, and nothing panics.
+//! Tests of damaged and hostile archives: errors contain a position, memory use stays small, and
+//! nothing panics.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +13,8 @@ use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
-/// Runs a command on an archive; returns its exit status and its peak memory in MiB. The memory of a
-/// process before exec(2) counts as well, so the command is started by a small process.
+/// Runs a command on an archive; returns its exit status and its peak memory in MiB. The peak
+/// includes the memory of the process before exec(2), so a small process starts the command.
 fn memory(command: &str, archive: &Path) -> (i32, u64) {
     const SCRIPT: &str = "
 import resource, subprocess, sys
@@ -31,9 +32,10 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
     (status.parse().unwrap(), most.parse().unwrap())
 }
 
-/// An extended header with any text, and the file that it describes.
+/// An extended header with this text, and the member that it describes.
 fn with_records(text: &[u8]) -> Vec<u8> {
-    // The headers of a member that has a comment of the right length, whose text is replaced.
+    // The headers of a member with a comment of the right length; the text then replaces the
+    // comment.
     let mut own = Vec::new();
     header(&plain("f", b""), &mut own);
     let file = own.split_off(own.len() - BLOCK);
@@ -131,7 +133,7 @@ fn truncated_archives_are_reported() {
     let whole = written::archive();
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("archive");
-    // The last record is filled up with zeros; two blocks of them are the end.
+    // The last record is padded with zeros; two blocks of zeros are the end of the archive.
     let end = whole
         .iter()
         .rposition(|&byte| byte != 0)

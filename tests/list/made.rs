@@ -1,4 +1,4 @@
-//! Archives of GNU tar and bsdtar in all their formats: the list equals the archived tree.
+//! Tests of archives of GNU tar and bsdtar in all their formats: the list equals the archived tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,13 +18,13 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 /// The metadata that an archive format can store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rich {
-    /// What the first tar could hold.
+    /// The metadata of the tar of Unix V7.
     Old,
     /// Devices and fifos.
     Devices,
     /// Names and numbers of any size.
     Large,
-    /// Times before 1970.
+    /// Times before 1970, too.
     Past,
     /// Extended attributes and access control lists.
     Attributes,
@@ -126,7 +126,7 @@ fn names(top: &Path) -> BTreeMap<Vec<u8>, fs::Metadata> {
     found
 }
 
-/// Checks a row of the list against the file.
+/// Compares a row of the list with the file.
 fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
     let what = &row["path"];
     let kind = meta.file_type();
@@ -150,8 +150,8 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
             "{what}"
         );
     }
-    // Where there is an access control list, bsdtar has the group's own bits, the kernel the
-    // mask's.
+    // If there is an access control list, bsdtar stores the group's own bits, and the kernel
+    // returns those of the mask.
     let bits = |mode: u32| mode & if row["acl"] == true { 0o7707 } else { 0o7777 };
     assert_eq!(
         bits(u32::from_str_radix(row["mode"].as_str().unwrap(), 8).unwrap()),
@@ -207,8 +207,7 @@ fn check_lists(rich: Rich, is_fine: bool, commands: &[&str]) {
                     .split(' ')
                     .map(|word| if word == "SNAPSHOT" { &snapshot } else { word });
                 let mut command = Command::new(words.next().unwrap());
-                // What cannot be said in bsdtar's pax without UTF-8 is said all the same, and it
-                // exits with 1.
+                // In pax format, bsdtar exits with 1 if a name is not UTF-8, but archives it.
                 let made = command
                     .args(words)
                     .arg("-cf")

@@ -1,4 +1,4 @@
-//! Options and output of `fathom list`.
+//! Tests of the options and output of `fathom list`.
 
 use std::fs;
 use std::io::Write;
@@ -94,7 +94,7 @@ fn only_requested_members_are_listed() {
         (&["d/s", "d/l"], 0, 2),
         (&["d/", "nothing"], 1, 4),
         (&["nothing", "d/s/x"], 1, 0),
-        // What means nothing in a name is ignored, as restore does.
+        // `./`, doubled and leading slashes in a PATH are ignored, as in restore.
         (&["./d/s", "d//l/"], 0, 2),
         (&["/d/./s"], 0, 1),
         (&["."], 0, all),
@@ -341,12 +341,12 @@ fn zstd_archives_are_listed() {
                     .stdout,
                 expected
             );
-            // Every byte is needed: of what is cut short, something is missing.
+            // Without its last byte, the archive is reported as truncated.
             fs::write(&named, &compressed[..compressed.len() - 1]).unwrap();
             let cut = run(&mut fathom(args!["verify", &named])).exits(1);
             assert!(cut.stderr.contains("the zstd stream is truncated"), "{cut}");
         }
-        // A window that takes more memory than an archive is to take.
+        // A zstd window that needs more memory than the limit for archives.
         let from_stdin = fs::File::open(&plain).unwrap();
         fs::write(
             &named,

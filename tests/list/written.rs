@@ -1,5 +1,5 @@
-//! Our archives, read by other programs: names, sizes, times, owners, links, attributes and holes are
-//! exact.
+//! Tests of our archives with other programs: names, sizes, times, owners, links, attributes and
+//! holes are exact.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -220,7 +220,7 @@ pub(super) fn archive() -> Vec<u8> {
     archive
 }
 
-/// Checks a tree against [`members`].
+/// Compares a tree with [`members`].
 fn is_there(top: &Path, is_bsdtar: bool) {
     for (member, data) in members() {
         let path = top.join(name(member.path.strip_suffix(b"/").unwrap_or(&member.path)));
@@ -251,7 +251,7 @@ fn is_there(top: &Path, is_bsdtar: bool) {
         assert_eq!((is.uid(), is.gid()), (member.uid, member.gid), "{what}");
         let rdev = (libc::major(is.rdev()), libc::minor(is.rdev()));
         assert_eq!(rdev, (member.rdev.major, member.rdev.minor), "{what}");
-        // libarchive takes the whole second of a negative time for one that is rounded down.
+        // libarchive rounds negative times with fractions to a different second.
         let is_mistaken = is_bsdtar && member.mtime.sec < 0;
         if !is_mistaken {
             assert_eq!(
@@ -281,7 +281,7 @@ fn is_there(top: &Path, is_bsdtar: bool) {
             }
             assert!(content == expected, "{what}");
         }
-        // bsdtar does not undo what stands for an equals sign.
+        // bsdtar does not decode an escaped equals sign in the names of attributes.
         for (attribute, value) in member
             .xattrs
             .iter()
@@ -331,8 +331,8 @@ fn extracted_by(command: &[&str]) {
                 .arg(&out)
                 .env("LC_ALL", "C.UTF-8");
             let done = tar.output().unwrap();
-            // GNU tar does not know how names that are no UTF-8 are marked in pax records, and
-            // takes them all the same.
+            // GNU tar does not know the pax keyword that marks names as not UTF-8. It warns, and
+            // extracts them.
             let expected = [
                 "implausibly old time stamp",
                 "in the future",

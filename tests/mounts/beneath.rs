@@ -1,4 +1,4 @@
-//! `--beneath` counts the files under mount points, and changes nothing.
+//! Tests that `--beneath` counts the files under mount points, and changes nothing.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -156,7 +156,8 @@ fn unreadable_directories_under_a_covered_mount_are_reported() {
             let covered = place("covered");
             tmpfs(base.join("covered"));
 
-            // Root as far as mounting goes, and an ordinary user as far as reading does.
+            // A user who may mount file systems, but reads files with the permissions of an
+            // ordinary user.
             let mut command = Command::new("setpriv");
             command.args([
                 "--bounding-set=-dac_override,-dac_read_search",
@@ -239,17 +240,17 @@ fn mount_on_a_hung_mount_does_not_block() {
                 serve(Works, &fine),
             ];
             for at in [&hung, &silent, &fine] {
-                // Over the root of what the server serves: no name leads there any more.
+                // Cover the root of the server's file system, so that no path leads to it.
                 mount("tmpfs", at, "tmpfs", MountFlags::empty(), c"").unwrap();
             }
             let mut command = fathom(args!["mounts", &tree, "--beneath", "--json"]);
             let mut stuck = Stuck::start(&mut command, &clock, &tree);
-            // One child looks at the mounts in turn.
+            // One child process examines the mounts one after another.
             stuck.wait_for_call(libc::SYS_statx);
             clock.advance(Duration::from_secs(3));
             stuck.wait_for_requests(&servers[1], 1);
             clock.advance(Duration::from_secs(3));
-            // Until the server answers, this child cannot end.
+            // This child cannot end until the server does.
             let value = stuck.end_after_kill().exits(1).json();
             let visible: Vec<&Value> = value["result"]["mounts"]
                 .as_array()

@@ -1,4 +1,5 @@
-//! `--boundaries` finds changes of file system without a mount, and triggers no automount.
+//! Tests that `--boundaries` finds changes of file system without a mount, and triggers no
+//! automount.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -71,8 +72,7 @@ fn btrfs_subvolumes_and_snapshots() {
             mount_at(&value, &top);
             mount_at(&value, &at("mounted"));
 
-            // To the methods of the papers, which know devices only, a subvolume looks like a
-            // mount.
+            // The methods of the papers, which know only devices, take a subvolume for a mount.
             tables_and_search_are_right(base);
             by_device_are_right(base);
         });
@@ -129,7 +129,8 @@ fn every_change_of_device_on_btrfs_is_found() {
             bind(at("work"), at("home/bound"));
             right(&[&top, &home]);
 
-            // The same below file systems of other kinds, and with those below it.
+            // Repeat that below file systems of other types, and with other mounts below the
+            // subvolumes.
             let ext4 = disk("ext4", &base.join("ext4"));
             bind(&top, ext4.join("pool"));
             bind(&home, ext4.join("a/b/c/home"));
@@ -168,7 +169,7 @@ fn hung_mount_does_not_block() {
     }
 }
 
-/// Nothing could interrupt a walk of it.
+/// A walk of this mount could not be interrupted.
 #[test]
 fn mount_that_answers_late_and_then_no_more_does_not_block() {
     if require(&[Need::Root, Need::Fuse, CC]) {
@@ -235,7 +236,7 @@ fn ext4_and_xfs_have_no_boundaries() {
     }
 }
 
-/// A direct automount without a daemon: a process that triggers it waits for ever, and the kernel
+/// A direct automount without a daemon: a process that triggers it waits forever, and the kernel
 /// writes a request to the pipe.
 #[test]
 fn automounts_are_not_triggered() {
@@ -260,7 +261,8 @@ fn automounts_are_not_triggered() {
                 &["--by", "search", "--hints", "none"],
                 &["--boundaries"],
             ] {
-                // The automounter's own process group sets nothing off: leave it.
+                // Processes in the automounter's process group trigger no automounts, so leave that
+                // group.
                 let mut command = fathom(args!["mounts", base, "--json"]);
                 let ran = run(command.args(more).process_group(0));
                 assert!(targets(&ran.json()).contains(&export), "{ran}");

@@ -1,4 +1,4 @@
-//! `--check` reports which mounts answer, and always returns.
+//! Tests that `--check` reports which mounts answer, and always returns.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 /// A mount that takes longer than a tenth of the deadline is slow.
 const DEADLINE: Duration = Duration::from_secs(3600);
 
-/// Checks mounts that all answer or fail.
+/// Checks mounts, each of which answers or fails.
 fn check(root: &Path) -> Ran {
     run(&mut checking(root))
 }
@@ -59,19 +59,20 @@ fn every_verdict() {
             bind(file(at("data"), 1), at("file"));
             tmpfs(at("covered/deeper"));
             tmpfs(at("covered"));
-            // The mounts are checked in this order: when the last one is, the others have answered.
+            // The mounts are checked in this order: when the last one is checked, the others have
+            // answered.
             let works = serve(Works, at("works"));
 
             let mut stuck = Stuck::start(&mut checking(&tree), &clock, &tree);
             stuck.wait_for([at("slow"), at("slower"), at("hung")], Some(&works));
             clock.advance(DEADLINE * 2 / 3);
             slow.release(100);
-            slower.release(1); // and then no more
+            slower.release(1); // and then stops answering
             stuck.wait_for_requests(&slower, 2);
             stuck.wait_for([at("slower"), at("hung")], None);
             clock.advance(DEADLINE);
             stuck.wait_for_kill();
-            drop(slower); // its client could not end otherwise
+            drop(slower); // the client of the server could not end otherwise
             let ran = stuck.end().exits(1);
             let value = ran.json();
             let expected = [
@@ -143,8 +144,8 @@ fn server_that_never_answers_is_hung() {
             let mut stuck = Stuck::start(&mut checking(&tree), &clock, &tree);
             stuck.wait_for([silent.clone()], Some(&server));
             clock.advance(DEADLINE * 2);
-            // A process cannot be killed while the server handles its request. It ends with the
-            // server.
+            // While the server handles a request of a process, the process cannot be killed. It
+            // ends when the server ends.
             let ran = stuck.end_after_kill().exits(1);
             let value = ran.json();
             assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
@@ -160,7 +161,8 @@ fn server_that_never_answers_is_hung() {
     }
 }
 
-/// What waits for a server cannot be killed: each check that touches the mount leaves one more process.
+/// A process that waits for a server cannot be killed, so each check that touches the mount would
+/// leave one more process.
 #[test]
 fn later_checks_leave_no_further_process() {
     if require(&[Need::Root, Need::Fuse]) {
@@ -208,7 +210,7 @@ fn search_does_not_wait_for_what_is_mounted_below_a_stopped_server() {
             let inside = tree.join("far/short");
             tmpfs(&inside);
             server.stop();
-            // Entries of directories are looked up anew.
+            // A search would look up the entries of `far`, and the stopped server does not answer.
             let expected = [tree.join("far"), inside];
             for hints in ["auto", "ids"] {
                 let words = args![
@@ -335,7 +337,7 @@ fn any_other_errno_is_stale() {
                 );
             }
 
-            // A slow one can be backed up; the others cannot.
+            // A slow mount can be backed up; hung and failing ones cannot.
             let slow = serve(Held, tree.join("slow"));
             let mut command = fathom(args!["mounts", &tree, "--format", "exclude"]);
             command.args(["--deadline", "60m"]);

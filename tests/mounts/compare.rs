@@ -1,4 +1,4 @@
-//! `--compare`, `--names`, `--servers` and `--assert`.
+//! Tests of `--compare`, `--names`, `--servers` and `--assert`.
 
 use std::path::Path;
 

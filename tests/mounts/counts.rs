@@ -1,4 +1,4 @@
-//! The counts are exact, and decrease from each method to the next as in the papers.
+//! Tests that the counts are exact, and decrease from each method to the next as in the papers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::support::run::{args, calls};
 use crate::support::strace::{agree, less_start};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Costliest first, as the papers have them.
+/// The methods of the papers, costliest first.
 const ORDER: [&str; 5] = ["naive", "getmnt1", "getmnt2", "getmnt3", "search"];
 
 fn gates(root: &Path, by: &str) -> BTreeMap<String, u64> {
@@ -23,7 +23,7 @@ fn stats(gates: &BTreeMap<String, u64>) -> u64 {
         .sum()
 }
 
-/// Checks the order, and returns the calls of each method.
+/// Checks that each method makes fewer calls than the previous one. Returns the calls of each.
 fn fall(root: &Path) -> [BTreeMap<String, u64>; 5] {
     let each = ORDER.map(|by| gates(root, by));
     let counts = each.each_ref().map(stats);
@@ -34,8 +34,8 @@ fn fall(root: &Path) -> [BTreeMap<String, u64>; 5] {
     each
 }
 
-/// The tree of the papers' Figure: leaves near the root, and a bushy directory before the last
-/// mount.
+/// Creates the tree of the papers' Figure: leaves near the root, and a bushy directory before the
+/// last mount.
 fn figure(root: &Path) {
     for (at, files) in [("u1", 8), ("u2/smith", 30), ("usr/font", 40), ("bin", 10)] {
         bush(&root.join(at), 6, files);
@@ -73,8 +73,8 @@ fn breadth_first_skips_deep_directories() {
     }
 }
 
-/// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a
-/// bushy directory that is read before the last mount.
+/// A tree like the papers' S16: 38 mounts, five of them at depth two, tens of thousands of files,
+/// and a bushy directory that is read before the last mount.
 #[test]
 fn call_counts_on_a_tree_like_s16() {
     if require(&[Need::Root]) {

@@ -1,4 +1,5 @@
-//! Hostile and changing trees: no panic, no hang, and no wrong result that is reported as complete.
+//! Tests of hostile and changing trees: no panic, no hang, and no wrong result that is reported as
+//! complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,12 +17,12 @@ use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{args, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Changes everything under `place` until `done` is set: creates, removes and moves directories, and
-/// replaces them by files. Counts its rounds.
+/// Changes everything under `place` until `done` is set: creates, removes and moves directories,
+/// and replaces them by files. Counts its iterations.
 fn trouble(place: &Path, done: &Done, rounds: &AtomicU64) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
     while !done.is_set() {
-        // Each step may fail: another loop of the same kind is at work.
+        // Each step may fail, because a second thread runs the same loop.
         let _ = fs::create_dir_all(a.join("x/y/z"));
         let _ = mount("t", &a, "tmpfs", MountFlags::empty(), None);
         let _ = fs::create_dir_all(a.join("x/y"));
@@ -110,8 +111,8 @@ fn directories_without_read_permission() {
                     .filter(|w| w["errno"] == "EACCES")
                     .map(|w| path(w, "path"))
                     .collect();
-                // The table's name for what is in the unreadable one holds, so search need not read
-                // it.
+                // The mount table names the mounts in the unreadable directory, so `search` need
+                // not read it.
                 assert!(
                     by == "search" || warned.iter().any(|path| path.starts_with(&unreadable)),
                     "{by}: {value}"
@@ -168,7 +169,8 @@ fn nesting_4000_deep_with_a_mount_at_the_bottom() {
                     "search, hints: {hints}"
                 );
             }
-            // Full path names end at PATH_MAX: naive either gets by, or says where it stopped.
+            // `naive` uses full path names, which are limited to PATH_MAX: it finds the mount, or
+            // reports where it stopped.
             let naive = run(&mut fathom(whole(&tree, "naive"))).json();
             assert!(naive["result"]["complete"] == false || targets(&naive) == [bottom]);
             for more in ["--check", "--beneath", "--boundaries"] {

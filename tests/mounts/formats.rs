@@ -1,4 +1,4 @@
-//! The formats that other programs read: every name is exact.
+//! Tests of the formats for other programs: every name is exact.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,7 +24,8 @@ fn format(root: &Path, format: &str) -> Ran {
 fn odd_mounts(base: &Path) {
     for odd in odd_names() {
         let at = dir(base.join(name(&odd)));
-        // The source is as odd as the target, as far as the kernel's own table can carry it.
+        // The source is as unusual as the target, as far as the kernel's own table can represent
+        // it.
         rustix::mount::mount(
             name(&odd),
             &at,
@@ -189,7 +190,7 @@ fn table_escapes_control_characters() {
     }
 }
 
-/// Each program reads the patterns, and skips the dead mounts and nothing else.
+/// Backup programs read the patterns, and skip only the dead mounts.
 #[test]
 fn backup_tools_exclude_dead_mounts_only() {
     let programs = ["tar", "restic", "borg"].map(Need::Program);
@@ -262,7 +263,7 @@ fn backup_tools_exclude_dead_mounts_only() {
             };
 
             let archive = base.join("archive.tar");
-            // In the locale C, tar takes a character of two bytes for two.
+            // In the locale C, tar would match a character of two bytes as two.
             let mut tar = Command::new("env");
             tar.args(["LC_ALL=C.UTF-8", "tar"]);
             tool(
@@ -393,7 +394,7 @@ fn fstab_of_three_thousand_bind_mounts_reads_the_table_twice() {
         in_namespace(|base| {
             const MANY: usize = 3000;
             let tree = dir(base.join("tree"));
-            // No name below the root shows what another does.
+            // Every bind mount below the root has its own original.
             let bound = |n| {
                 let (from, to) = (base.join(format!("from{n}")), tree.join(format!("to{n}")));
                 bind(dir(&from), &to);

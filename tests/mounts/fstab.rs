@@ -1,4 +1,4 @@
-//! `--format fstab`: mount -a makes the same mounts of its lines.
+//! Tests of `--format fstab`: mount -a creates the same mounts from its lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ fn devices(base: &Path, count: usize) -> Vec<Loop> {
         .collect()
 }
 
-/// The directories, or else the files, at or below `top`, across mounts.
+/// The directories at or below `top`, or the files, across mounts.
 fn places(top: &Path, directories: bool) -> Vec<PathBuf> {
     let mut found = vec![top.to_owned()];
     let mut at = 0;
@@ -53,7 +53,7 @@ fn places(top: &Path, directories: bool) -> Vec<PathBuf> {
     found
 }
 
-/// Makes random mounts below `top`. What the kernel refuses is not made.
+/// Creates random mounts below `top`. Mounts that the kernel refuses are omitted.
 fn build(top: &Path, devices: &[Loop], dice: &mut Dice) {
     let mut names = odd_names();
     names.retain(|name| name.len() < 40);
@@ -97,8 +97,8 @@ fn build(top: &Path, devices: &[Loop], dice: &mut Dice) {
     }
 }
 
-/// What is compared: where it is mounted, what, and whether it is read-only. A tmpfs is a new one each time, if it is
-/// not that of the test.
+/// The facts that are compared: mount point, type, source, device, root and read-only flag. A tmpfs
+/// other than that of the test is new each time, so its device is not compared.
 type Facts = (PathBuf, String, Vec<u8>, String, Vec<u8>, bool);
 
 fn facts(mount: &Mount, ground: &str) -> Facts {
@@ -125,7 +125,7 @@ fn counted(mounts: &[Mount], ground: &str) -> BTreeMap<Facts, i32> {
     all
 }
 
-/// Whether the lines say why a mount point has none.
+/// Whether a comment in the lines says why a mount point is skipped.
 fn is_skipped(lines: &[u8], target: &Path) -> bool {
     let target = target.as_os_str().as_bytes();
     let escaped = target.iter().flat_map(|&byte| match byte {
@@ -138,7 +138,8 @@ fn is_skipped(lines: &[u8], target: &Path) -> bool {
         .any(|line| line.starts_with(&comment))
 }
 
-/// Builds mounts below `top` in one namespace, and has mount -a make them of their fstab in another one.
+/// Builds mounts below `top` in one namespace, and lets mount -a recreate them from the printed
+/// fstab in a second one.
 fn round_trip(base: &Path, top: &Path, build: impl FnOnce() + Send) -> (Vec<u8>, Vec<Mount>) {
     let ground = table(base)
         .into_iter()
@@ -176,7 +177,7 @@ fn round_trip(base: &Path, top: &Path, build: impl FnOnce() + Send) -> (Vec<u8>,
             "missing: {facts:?}\n{shown}\n{before:#?}"
         );
     }
-    // What is visible and has a line is visible again.
+    // Each visible mount with a line is visible again.
     let visible = |all: &[Mount]| -> Vec<Facts> {
         let visible = all.iter().filter(|mount| !mount.hidden);
         visible.map(|mount| facts(mount, &ground)).collect()
@@ -214,7 +215,7 @@ fn mount_a_makes_random_mounts_again() {
                     } += 1;
                 }
             }
-            // Most mounts have a line.
+            // Most mounts have a line, so the test is meaningful.
             assert!(lines > comments, "{lines} lines and {comments} comments");
         });
     }

@@ -1,4 +1,4 @@
-//! Missing, refused or false extra information: the result is right, or reported as incomplete.
+//! Tests of missing, refused or false hints: the result is right, or reported as incomplete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 const SEARCHES: [&str; 5] = ["search", "getmnt3", "getmnt2", "getmnt1", "naive"];
 const HINTED: [&str; 3] = ["search", "getmnt3", "getmnt2"];
 
-/// What a method must find, computed while everything is visible.
+/// The mounts that a method must find, computed while everything is visible.
 struct Expected {
     visible: BTreeSet<PathBuf>,
     devices: BTreeSet<PathBuf>,
@@ -46,12 +46,12 @@ impl Expected {
         }
     }
 
-    /// `by` found all mounts.
+    /// Checks that a method found all mounts.
     fn met(&self, by: &str, ran: &Ran) {
         assert_eq!(&seen(&ran.json()), self.by(by), "{by}: {ran}");
     }
 
-    /// `by` found all mounts, or reported an incomplete result, or refused.
+    /// Checks that a method found all mounts, reported an incomplete result, or refused.
     fn met_or_honest(&self, by: &str, ran: &Ran) {
         if ran.code() == 2 {
             assert!(
@@ -221,7 +221,7 @@ fn inside_a_chroot() {
                 );
             }
 
-            // Mounts that are outside are not listed; "/" is a directory here, not a mount.
+            // Mounts outside the chroot are not listed; "/" is a directory here, not a mount.
             let all: BTreeSet<PathBuf> =
                 from_within(table(&jail).into_iter().map(|mount| mount.target).collect());
             for by in ["kernel", "mountinfo"] {

@@ -1,4 +1,4 @@
-//! Every method finds all mounts, on hand-made trees and on random ones.
+//! Tests that every method finds all mounts, on prepared trees and on random ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,7 +62,7 @@ pub(crate) fn tables_and_search_are_right(root: &Path) {
     );
 }
 
-/// `kernel` and `mountinfo` give every mount, just as mountinfo has it.
+/// Checks that `kernel` and `mountinfo` give every mount as in mountinfo.
 fn tables_are_right(root: &Path) {
     for by in ["kernel", "mountinfo"] {
         let value = found(root, by);
@@ -79,7 +79,7 @@ fn tables_are_right(root: &Path) {
     }
 }
 
-/// `search` gives just the mounts that a path reaches.
+/// Checks that `search` gives exactly the mounts that a path reaches.
 fn search_is_right(root: &Path, value: &Value) {
     let mut expected: BTreeMap<(u64, PathBuf), Mount> = table(root)
         .into_iter()
@@ -97,7 +97,7 @@ fn search_is_right(root: &Path, value: &Value) {
             rustix::fs::major(status.dev()),
             rustix::fs::minor(status.dev())
         );
-        // btrfs has one number in the table and another for each subvolume.
+        // On btrfs, the table has one device number, and each subvolume a different one.
         assert!(mount["dev"] == known.dev || mount["dev"] == dev, "{mount}");
         assert_eq!(mount["kind"], if status.is_dir() { "dir" } else { "file" });
         assert_eq!(mount["hidden"], false);
@@ -278,7 +278,7 @@ fn mounts_of_this_machine() {
     tables_are_right(Path::new("/"));
 }
 
-/// One step of building a random tree. An index picks one of the paths that exist by then.
+/// One step in building a random tree. An index selects one of the paths that exist at that step.
 #[derive(Clone, Debug)]
 enum Step {
     Dir(Index, Vec<u8>),
@@ -310,10 +310,11 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the steps under `base`. A step at a path that is covered or exists already does nothing.
+/// Executes the steps under `base`. A step at a path that is covered, or that exists already, does
+/// nothing.
 fn grow(base: &Path, steps: &[Step]) {
     use rustix::mount::{MountFlags, mount, mount_bind};
-    /// A bind shows one path at the end of another: two of these are less than PATH_MAX.
+    /// A bind mount appends one path to a different one: two of this length are less than PATH_MAX.
     const LONGEST: usize = 1900;
     let mut dirs = vec![base.to_owned()];
     let mut files = Vec::new();

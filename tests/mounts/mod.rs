@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom mounts`. Each builds what it needs in a mount namespace of its own,
-//! which takes root.
+//! End-to-end tests of `fathom mounts`. Each creates its file systems in its own mount namespace,
+//! which requires root.
 
 mod beneath;
 mod boundaries;

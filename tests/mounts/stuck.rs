@@ -37,8 +37,8 @@ impl<'a> Stuck<'a> {
     }
 
     /// Waits until the run has a child at each of `mounts` and no others, and until the server
-    /// `last`, if there is one, has received a request. Sets the clock forward by a little more than
-    /// the 10 ms after which a child counts as stuck, whenever all children wait at such mounts.
+    /// `last`, if given, has received a request. Sets the clock forward by a little more than 10
+    /// ms, after which a child counts as stuck, whenever all children wait at such mounts.
     pub(crate) fn wait_for(
         &mut self,
         mounts: impl IntoIterator<Item = PathBuf>,
@@ -75,8 +75,8 @@ impl<'a> Stuck<'a> {
         });
     }
 
-    /// Waits until a child, or a child of a child, has been sent SIGKILL. One that waits for a server
-    /// that has its request does not end.
+    /// Waits until a child, or a child of a child, has been sent SIGKILL. A child whose request the
+    /// server is handling does not end.
     pub(crate) fn wait_for_kill(&self) {
         let is_killed = |child: &u32| {
             let Ok(status) = fs::read_to_string(format!("/proc/{child}/status")) else {
@@ -100,8 +100,8 @@ impl<'a> Stuck<'a> {
         self.running.end()
     }
 
-    /// The same for a run that has sent SIGKILL and waits a while for the end of the child. It may read
-    /// the clock only afterwards, so the clock goes on until the run has ended.
+    /// The same for a run that has sent SIGKILL and waits a while for the end of the child. The run
+    /// may read the clock only afterwards, so the clock goes on until the run has ended.
     pub(crate) fn end_after_kill(self) -> Ran {
         self.wait_for_kill();
         wait_until("the run has ended", || {

@@ -1,4 +1,4 @@
-//! Invalid input, help, and exit statuses: one clear line each.
+//! Tests of invalid input, help, and exit statuses: one clear line each.
 
 use std::fs;
 use std::io::Read;
@@ -33,7 +33,7 @@ fn root_without_read_permission() {
 
 #[test]
 fn last_of_repeated_options_counts() {
-    // As an alias of a shell's has it: alias fathom='fathom --color=always -q'.
+    // As with a shell alias: alias fathom='fathom --color=always -q'.
     let ran = run(&mut fathom(
         "--color always -q mounts -q --color never --format table --format paths".split(' '),
     ));
@@ -170,7 +170,7 @@ fn closed_stdout_does_not_panic() {
     }
 }
 
-/// Makes the working directory of the program one without a path, while `look` runs.
+/// Changes the working directory to `place`, removes its path by `lose`, and runs `look`.
 fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
     rustix::process::chdir(place).unwrap();
     lose();
@@ -208,10 +208,11 @@ fn unreachable_root_is_refused() {
                 run(&mut fathom(["mounts", ".", "--check"])).refused();
             };
             from_lost_places(base, every_method_refuses);
-            // The same directory has its old name, but on another mount.
+            // The old path of the working directory leads to the same directory, but on a different
+            // mount.
             let twice = dir(base.join("twice"));
             nowhere(&twice, || drop(bind(&twice, &twice)), every_method_refuses);
-            tmpfs("/proc"); // getcwd is asked instead
+            tmpfs("/proc"); // then getcwd is used instead
             from_lost_places(base, every_method_refuses);
         });
     }

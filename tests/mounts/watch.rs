@@ -1,4 +1,4 @@
-//! `--watch` reports attached and detached mounts.
+//! Tests that `--watch` reports attached and detached mounts.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -54,7 +54,7 @@ impl Watch {
         self.lines.recv_timeout(LIMIT).expect("no event")
     }
 
-    /// Ends it with `signal`, and returns its exit status and the lines that were not read yet.
+    /// Ends the watcher with `signal`. Returns its exit status and the remaining lines.
     fn end(mut self, signal: Signal) -> (ExitStatus, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let status = self.child.wait().unwrap();
@@ -199,7 +199,7 @@ fn hundred_quick_mounts_and_unmounts_are_all_reported() {
                 tmpfs(&at);
                 unmount(&at);
             }
-            // The last comes last: when it is there, all are.
+            // The events are in order: after the last mount, all others were reported.
             let last = tmpfs(base.join("last"));
             let (mut attached, mut detached, mut overflowed) = (0, 0, false);
             loop {
@@ -212,7 +212,7 @@ fn hundred_quick_mounts_and_unmounts_are_all_reported() {
                     _ => overflowed = true,
                 }
             }
-            // Polling sees only mounts that last, and none of these did.
+            // Polling finds only mounts that exist for a while, and none of these did.
             let is_right = match () {
                 () if by_polling => attached == detached,
                 () => (attached, detached) == (100, 100) || overflowed,
@@ -230,7 +230,7 @@ fn hundred_quick_mounts_and_unmounts_are_all_reported() {
 fn signal_ends_it_while_stdout_is_blocked() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            // A line may be longer than all that the pipe has room for.
+            // A line may be longer than the buffer of the pipe.
             for name in ["m".to_owned(), "\u{1b}".repeat(250)] {
                 let (reader, writer) = std::io::pipe().unwrap();
                 // SAFETY: the call takes plain numbers.
@@ -245,13 +245,13 @@ fn signal_ends_it_while_stdout_is_blocked() {
                     .unwrap();
                 let at = dir(base.join([name.as_str(); 8].join("/")));
                 for _ in 0..50 {
-                    tmpfs(&at); // and leaves it there, to be described
+                    tmpfs(&at); // and the mount stays, to be described
                 }
                 let has_room = || {
                     let mut fds = [PollFd::new(&writer, PollFlags::OUT)];
                     poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
                 };
-                // For poll(2), a pipe of one page has no room once anything is in it.
+                // For poll(2), a pipe of one page is not writable once it contains any data.
                 wait_until("the pipe is full, and its writer sleeps", || {
                     !has_room() && is_asleep(child.id())
                 });

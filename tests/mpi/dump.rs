@@ -1,4 +1,4 @@
-//! `fathom dump` by the ranks of an MPI job: all parts together restore the tree.
+//! Tests of `fathom dump` by the ranks of an MPI job: all parts together restore the tree.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -78,12 +78,12 @@ fn by_gnu_tar(archives: &[PathBuf], to: PathBuf) -> Snapshot {
     snapshot(&to.join("tree"))
 }
 
-/// The names of members that are no directories.
+/// The names of members that are not directories.
 fn members(out: &Path) -> Vec<String> {
     names_of(&[out.as_os_str(), "--json".as_ref()])
 }
 
-/// Those at or below a path.
+/// The names of members at or below a path that are not directories.
 fn members_below(out: &Path, path: &str) -> Vec<String> {
     names_of(&[out.as_os_str(), path.as_ref(), "--json".as_ref()])
 }
@@ -128,7 +128,7 @@ fn parts_restore_the_tree() {
                 serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
             schema::check(&value);
             assert!(value["warnings"].as_array().unwrap().is_empty(), "{ran}");
-            // By the index of a part, without reading all of it.
+            // List a PATH by the index of a part, without reading the whole part.
             let all = members(&out);
             for path in ["tree/links", "tree/wide/d3/sparse", "tree/wide/mount"] {
                 let found = members_below(&out, path);
@@ -161,7 +161,7 @@ fn parts_restore_the_tree() {
             assert!(ran.stdout.is_empty(), "{ran}");
             let to = base.join("restored");
             same(&expected, &restored(&out, to.clone()), "fathom restore");
-            // By ranks, also into directories that are there already.
+            // Restore with several ranks, also into existing directories.
             for ranks in [2, 5].into_iter().filter(|_| many == 3) {
                 let words = args!["restore", &out, "-C", &to, "--json"];
                 let ran = mpirun(ranks, words).exits(0);
@@ -175,7 +175,7 @@ fn parts_restore_the_tree() {
                     dir(&to);
                 }
             }
-            // The times of directories are those that the parts have, and not those of the restore.
+            // The times of directories are those in the parts, and not those of the restore.
             same(
                 &expected,
                 &restored(&out, to.clone()),
@@ -193,7 +193,7 @@ fn parts_restore_the_tree() {
                 }
             }
         }
-        // A directory with other parts, or without all of them.
+        // A directory with parts of a different run, or with a missing part.
         let (out, other) = (base.join("out3"), base.join("out2"));
         for many in [1, 3] {
             let ran = dump(many, &tree, &out, &[]);
@@ -216,7 +216,7 @@ fn parts_restore_the_tree() {
     });
 }
 
-/// What one process prints is printed by rank 0, once.
+/// Plans and estimates are printed once, by rank 0.
 #[test]
 fn plans_are_printed_once() {
     if !require(&NEEDS) {
@@ -234,7 +234,7 @@ fn plans_are_printed_once() {
     ] {
         let alone = run(&mut fathom(words.clone())).exits(0);
         let ran = mpirun(2, words).exits(0);
-        // mpirun's output may be a terminal, for which tables are wrapped and have colours.
+        // The output of mpirun may be a terminal, for which tables are wrapped and colored.
         let shown = |ran: &Ran| String::from_utf8_lossy(&ran.stdout).into_owned();
         let first = shown(&alone).lines().next().unwrap().to_owned();
         let count = |ran| shown(ran).matches(&first).count();
@@ -243,7 +243,7 @@ fn plans_are_printed_once() {
     assert_eq!(names(&to), Vec::<String>::new());
 }
 
-/// The ids of archives, and their bases.
+/// The ids of archives and of their bases.
 fn ids(archives: &Path) -> Vec<(u128, Option<u128>)> {
     let listed = run(&mut fathom(args!["list", archives, "--json"]))
         .exits(0)
@@ -255,7 +255,8 @@ fn ids(archives: &Path) -> Vec<(u128, Option<u128>)> {
         .collect()
 }
 
-/// The ids of the parts add up to that of a dump by one process, and an increment follows all of them.
+/// The ids of the parts add up to the id of a dump by one process, and the base of an increment is
+/// all of them.
 #[test]
 fn parts_have_the_id_of_the_whole_dump() {
     if !require(&[NEEDS[0], Need::Root]) {
@@ -355,8 +356,8 @@ fn a_rank_that_fails_leaves_no_archive() {
     });
 }
 
-/// While ranks walk the tree, its owner puts a symlink to another one in its place. What a rank adds of another rank's files is
-/// still that of the tree that was walked.
+/// While ranks walk the tree, its owner replaces it by a symlink to a different tree. Metadata that
+/// a rank adds to files of other ranks must still be that of the original tree.
 #[test]
 fn source_that_is_swapped_meanwhile_is_not_examined() {
     if !require(&NEEDS) || !require(&[Need::Root]) {

@@ -1,4 +1,5 @@
-//! The ranks of an MPI job on two hosts. These are network namespaces with names; see `two-hosts`.
+//! Tests of MPI jobs with ranks on two hosts. The hosts are simulated by network namespaces with
+//! host names; see `two-hosts`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -29,7 +30,7 @@ fn on_two_hosts(base: &Path, words: impl IntoIterator<Item = OsString>) -> Ran {
     run_job(two_hosts(&mut command, base).args(words))
 }
 
-/// The arguments of unshare(1) for that, but those of the ranks.
+/// Adds the arguments of unshare(1) for two hosts, without those of the ranks.
 fn two_hosts<'a>(command: &'a mut Command, base: &Path) -> &'a mut Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/two-hosts");
     command.args(["--net", "--uts", "--mount", "--pid", "--fork"]);
@@ -80,7 +81,7 @@ fn ranks_on_two_hosts_share_the_work() {
             assert_eq!(rank["host"], host, "{found}");
             assert!(rank["entries"].as_u64().unwrap() > 80, "{found}");
         }
-        // Archives that the ranks of both write, and restore.
+        // Ranks on both hosts write archives, and restore them.
         let tree = dir(base.join("tree"));
         bush(&tree, 30, 30);
         let (out, to) = (base.join("out"), dir(base.join("to")));

@@ -1,4 +1,4 @@
-//! Jobs in which a rank is killed while another rank, or the same, is held.
+//! Helpers for jobs in which a rank is killed while the same or a different rank is held.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -20,8 +20,8 @@ use crate::support::tool::tool;
 pub(super) struct Victim {
     at: PathBuf,
     rank: usize,
-    /// FIFOs: a line in one has the rank killed, which a line in the other reports. Both are open for reading and writing, so
-    /// that nobody waits for the other side.
+    /// FIFOs: a line in `kill` kills the rank, and a line in `killed` reports that. Both are open
+    /// for reading and writing, so that opening them does not block.
     kill: File,
     killed: File,
 }
@@ -45,7 +45,7 @@ impl Victim {
         }
     }
 
-    /// The command that begins a job: mpirun, or another command that starts it.
+    /// A command that starts a job by this program: mpirun, or a command that starts mpirun.
     pub(super) fn launcher(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", r#"echo $$ >"$0"; exec "$@""#]);
@@ -53,7 +53,7 @@ impl Victim {
         command
     }
 
-    /// The command of each rank, to which the words for fathom are added.
+    /// The command of each rank; append the arguments of fathom.
     pub(super) fn rank(&self) -> [OsString; 5] {
         let script = format!(
             "if [ {RANK} = {} ]; then \
@@ -65,9 +65,10 @@ impl Victim {
         args!["sh", "-c", script, "sh", fathom_path()]
     }
 
-    /// Runs a job, and kills the rank when a process is held: no rank has ended then.
+    /// Runs a job, and kills the rank when a process is held, before any rank has ended.
     pub(super) fn kill(mut self, command: &mut Command, hold: Hold) -> Ran {
-        /// mpirun of Open MPI 4.1 sometimes waits for ever when a rank was killed. After this time it is killed itself.
+        /// mpirun of Open MPI 4.1 sometimes waits forever after a rank was killed. After this time,
+        /// the test kills mpirun.
         const PATIENCE: Duration = Duration::from_secs(40);
         thread::scope(|scope| {
             let job = scope.spawn(|| run_job(command));
@@ -93,7 +94,7 @@ impl Victim {
     }
 }
 
-/// Runs fathom by four ranks on this host, and kills one when a process is held.
+/// Runs fathom with four ranks on this host, and kills one when a process is held.
 pub(super) fn kill_one(victim: usize, at: &Path, words: &[OsString], hold: Hold) -> Ran {
     let victim = Victim::new(victim, at);
     let mut command = victim.launcher(&*MPIRUN);

@@ -1,4 +1,4 @@
-//! The commands that the ranks of an MPI job share, with the feature `mpi`.
+//! Tests of the commands that the ranks of an MPI job share, with the feature `mpi`.
 
 mod dump;
 mod hosts;
@@ -20,17 +20,17 @@ use crate::support::{Need, fathom_path, run};
 
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 
-/// Runs fathom with this many ranks. What mpirun itself prints about a failed job is ignored.
+/// Runs fathom with this number of ranks. Messages of mpirun itself about a failed job are ignored.
 fn mpirun(many: usize, words: impl IntoIterator<Item = OsString>) -> Ran {
     run_job(launcher().args(ranks(many, words)))
 }
 
-/// Runs mpirun. Open MPI keeps files of all jobs of a user in one directory, which the first job that ends removes; so each
-/// job has a directory of its own.
+/// Runs mpirun. Open MPI keeps files of all jobs of a user in one directory, which the first job
+/// that ends removes; so each job has its own directory.
 fn run_job(command: &mut Command) -> Ran {
     let session = tempfile::tempdir_in("/dev/shm").unwrap();
     command.env("TMPDIR", session.path());
-    // The names of these depend on numbers of processes, which are the same in several PID namespaces.
+    // The names of these files depend on process ids, which are the same in several PID namespaces.
     command.env("OMPI_MCA_btl_vader_backing_directory", session.path());
     run(command)
 }
@@ -50,13 +50,14 @@ static IS_OPEN_MPI: LazyLock<bool> = LazyLock::new(|| {
     String::from_utf8_lossy(&version.stdout).contains("Open MPI")
 });
 
-/// The number of a rank in a shell, by either MPI.
+/// The shell expression for the number of a rank, with either MPI.
 const RANK: &str = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
 
 fn configure(command: &mut Command) {
     command.env("LC_ALL", "C.UTF-8");
     if *IS_OPEN_MPI {
-        // The transport that Open MPI would choose here: looking for others takes a third of a short run.
+        // Set the transport that Open MPI would choose here: probing the others takes a third of a
+        // short run.
         command.env("OMPI_MCA_pml", "ob1").arg("--oversubscribe");
         if rustix::process::geteuid().is_root() {
             command.arg("--allow-run-as-root");

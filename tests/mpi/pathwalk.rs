@@ -1,4 +1,4 @@
-//! `fathom pathwalk` by the ranks of an MPI job.
+//! Tests of `fathom pathwalk` by the ranks of an MPI job.
 
 use std::ffi::OsString;
 use std::fs;

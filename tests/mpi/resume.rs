@@ -1,5 +1,5 @@
-//! `--resume` by the ranks of an MPI job: what `fathom walk` and `fathom dump` have finished stays, and the rest is made
-//! again.
+//! Tests of `--resume` by the ranks of an MPI job: the finished parts of `fathom walk` and `fathom
+//! dump` stay, and the others are made again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::support::snapshot::{kept, same};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// The number of pieces in which a tree is walked.
+/// The number of pieces into which `--resume` divides a walk.
 const PIECES: usize = 16;
 
 fn resume(many: usize, top: &Path, out: &Path) -> Value {
@@ -52,7 +52,7 @@ fn finished_pieces_are_kept() {
     };
     check(0);
     check(2 * PIECES);
-    // Of a piece that only one rank has named nothing is kept.
+    // A piece of which only one rank has finished its part is not kept.
     fs::remove_file(out.join("part-5-of-32.parquet")).unwrap();
     fs::remove_file(out.join("part-30-of-32.parquet")).unwrap();
     check(2 * (PIECES - 2));
@@ -71,7 +71,8 @@ fn finished_pieces_are_kept() {
     refused(&ran, "of another run");
 }
 
-/// Runs four ranks, and kills one of them when there are so many parts and a further one is about to be written.
+/// Runs four ranks, and kills one of them when `parts` parts exist and a further one is about to be
+/// written.
 fn killed_at(parts: usize, victim: usize, words: &[OsString], out: &Path, base: &Path) -> Ran {
     let words = [words, &args!["--resume"]].concat();
     let listed = dir(out);
@@ -105,7 +106,7 @@ fn killed_walks_are_resumed() {
     for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {
         let words = args!["walk", &top, "--catalog", &out];
         let ran = killed_at(parts, victim, &words, &out, scratch.path());
-        // Whoever reads what there is learns that parts are missing.
+        // A command that reads the incomplete run reports the missing parts.
         let left = names(&out).len();
         assert!(left >= least && left < 4 * PIECES, "{left} parts: {ran}");
         let ran = run(&mut fathom(args!["changed", &top, "--since", &out])).refused();
@@ -125,7 +126,7 @@ fn killed_walks_are_resumed() {
     }
 }
 
-/// The words of a dump into two directories.
+/// The arguments of a dump into two directories.
 fn dump_words(top: &Path, out: &Path) -> Vec<OsString> {
     let (archives, catalog) = (out.join("archives"), out.join("catalog"));
     args!["dump", top, "-o", archives, "--catalog", catalog].to_vec()
@@ -136,7 +137,7 @@ fn dump(many: usize, top: &Path, out: &Path, more: &[&str]) -> Ran {
     mpirun(many, dump_words(top, out).into_iter().chain(more))
 }
 
-/// All parts together restore the tree as it is now, and so does the catalog describe it.
+/// Checks that all parts together restore the current tree, and that the catalog describes it.
 fn check_dump(top: &Path, out: &Path) {
     let to = tmpfs(out.join("to"));
     let below = to.join(top.strip_prefix("/").unwrap().parent().unwrap());
@@ -186,7 +187,7 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
         };
         resume(3, 0..=0);
         resume(3, 48..=48);
-        // As many entries as there are, not as many as all parts have.
+        // The number of entries is that of the tree, not the sum over all parts.
         let entries = alone(&args!["walk", &top, "--json"])["entries"].as_u64();
         let ran = dump(3, &top, &out, &["--resume"]).exits(0);
         let words = format!("nothing to dump: {} entries are", entries.unwrap());
@@ -201,13 +202,14 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
         let ran = dump(3, &top, &out, &["--resume"]);
         refused(&ran, "entries have changed since");
         assert_eq!((names(&archives), names(&catalog)), before);
-        // Without a part, its piece and that of the file are dumped again.
+        // One part is missing: its piece is dumped again, and so is the piece of the changed file.
         lose(40);
         resume(3, 42..=45);
-        // Without a part of the catalog.
+        // One part of the catalog is missing.
         fs::remove_file(catalog.join("part-4-of-48.parquet")).unwrap();
         resume(3, 45..=45);
-        // A directory moves from one piece to another, or its mode changes, which all archives below it have.
+        // A directory moves from one piece to a different one, or its mode changes, which all
+        // archives with entries below it contain.
         lose(0);
         fs::rename(top.join("a/b2/c2"), top.join("a/b3/moved")).unwrap();
         resume(3, 0..=39);
@@ -215,12 +217,12 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         fs::set_permissions(top.join("a/b1"), mode).unwrap();
         resume(3, 0..=39);
-        // A link to a file that had one name, and a name of a file that had two is gone.
+        // A hard link is added to a file, and a hard link of a different file is removed.
         lose(0);
         fs::hard_link(top.join("a/b0/c0/d1/f1"), top.join("a/b3/c3/other")).unwrap();
         fs::remove_file(top.join("link7")).unwrap();
         resume(3, 0..=44);
-        // Whatever changes.
+        // Random changes.
         grow(&dir(top.join("a/odd")), 5, 60);
         let mut dice = Dice::new(7);
         for nth in [17, 33] {
@@ -231,7 +233,7 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
             assert!(ran.code() < 2, "{ran}");
             check_dump(&top, &out);
         }
-        // In the tree, the parts of one attempt would be entries in the next.
+        // Inside the tree, the parts of one attempt would be entries in the next.
         let before = names(&top);
         refused(
             &dump(3, &top, &top.join("a/new"), &["--resume"]),
@@ -242,7 +244,7 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
             "it is in '",
         );
         assert_eq!((names(&top), top.join("a/new").exists()), (before, false));
-        // What belongs to another run or another command stays.
+        // Parts of a different run or command are not removed.
         lose(5);
         for (many, more) in [
             (2, &["--resume"][..]),
@@ -274,7 +276,7 @@ fn killed_dumps_are_resumed() {
         bush(&top, 20, 20);
         fs::hard_link(top.join("d1/f1"), top.join("d2/link")).unwrap();
         std::thread::sleep(Duration::from_millis(100));
-        // Without --catalog, it is beside the archives.
+        // Without --catalog, the catalog is written beside the archives.
         let beside = base.join("beside");
         for kept in [0, 2 * PIECES] {
             let words = args!["dump", &top, "-o", &beside, "--resume", "--json"];

@@ -1,4 +1,4 @@
-//! Parts in a store.
+//! Tests of parts in a store.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn job(server: &Server, many: usize, words: Vec<std::ffi::OsString>) -> Ran {
     run_job(command.args(ranks(many, words)))
 }
 
-/// What ranks write below a prefix is restored, listed, checked and compared from there.
+/// The parts below a prefix are restored, listed, verified and compared from there.
 #[test]
 fn parts_of_all_ranks_are_kept_in_a_store() {
     if !require(&NEEDS) || !require(&needs()) {
@@ -62,12 +62,12 @@ fn parts_of_all_ranks_are_kept_in_a_store() {
     assert!(changed().exits(0).stdout.is_empty());
     fs::write(tree.join("new"), "new").unwrap();
     assert!(!changed().exits(0).stdout.is_empty());
-    // Parts of another run are not mixed with these.
+    // Parts of a different run are not mixed with these.
     let refused = job(&server, 2, words.to_vec());
     assert!(refused.stderr.contains("of another run"), "{refused}");
 }
 
-/// With --resume, the same command keeps what is there.
+/// With --resume, the same command keeps the existing parts.
 #[test]
 fn a_run_with_parts_in_a_store_is_continued() {
     if !require(&NEEDS) || !require(&needs()) {

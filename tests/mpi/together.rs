@@ -1,4 +1,4 @@
-//! What holds for every command of the ranks: raw engines, and hosts that differ.
+//! Tests that apply to every command of the ranks: raw engines, and hosts that differ.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,8 +17,8 @@ use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
-/// With an engine that reads a whole file system or has one thread, one rank finds all of a mount; the ranks still find what one
-/// process finds, and dump it.
+/// With an engine that reads a whole file system or has one thread, one rank finds all entries of a
+/// mount. Together, the ranks still find the entries that one process finds, and dump them.
 #[test]
 fn raw_engines_find_the_same() {
     if !require(&[NEEDS[0], Need::Root, Need::Loop]) {
@@ -57,7 +57,7 @@ fn raw_engines_find_the_same() {
     }
 }
 
-/// Runs two ranks of `fathom WORDS`; for rank 1, `mount` changes `at` (`$0`) before.
+/// Runs two ranks of `fathom WORDS`; for rank 1, the script `mount` changes `at` (`$0`) before.
 fn with_other_mount(at: &Path, mount: &str, words: &str) -> Ran {
     let script = format!(
         "if [ {RANK} = 1 ]; then \
@@ -108,7 +108,7 @@ fn an_output_that_differs_on_one_rank_is_refused() {
         let ran = with_other_mount(&out, READ_ONLY, &restore);
         refused(&ran, "Read-only file system");
         assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
-        // On no rank can it be written.
+        // No rank can write the catalog.
         let sealed = tmpfs(base.join("sealed"));
         let flags = rustix::mount::MountFlags::RDONLY;
         rustix::mount::mount_remount(&sealed, flags, c"").unwrap();
@@ -117,7 +117,7 @@ fn an_output_that_differs_on_one_rank_is_refused() {
     });
 }
 
-/// Bad input, which each command of the ranks refuses.
+/// Invalid input, which each command of the ranks refuses.
 #[test]
 fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
     if !require(&NEEDS) {
@@ -136,7 +136,8 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
         command.args(["-np", "1"]).arg(one.0).args(one.1).arg(":");
         run_job(command.args(["-np", "2"]).arg(rest.0).args(rest.1))
     };
-    // Programs of two versions: the other one has another number wherever this one has its own.
+    // Programs of two versions: in a copy of the program, every occurrence of the version number is
+    // replaced.
     let program = fathom_path();
     let (older, version) = (at.join("older"), env!("CARGO_PKG_VERSION"));
     let pattern = format!(
@@ -158,7 +159,7 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
     for (one, two) in [(dump(&top), dump(&to)), (restore(&parts), restore(&other))] {
         refused(&together((program, &one), (program, &two)), "rank 1 on ");
     }
-    // A part is missing, or is one of another run.
+    // A part is missing, or belongs to a different run.
     let part = parts.join("part-1-of-3.tar.zst");
     fs::remove_file(&part).unwrap();
     refused(

@@ -1,4 +1,5 @@
-//! `fathom walk` by the ranks of an MPI job: one tree has one digest, whatever the ranks.
+//! Tests of `fathom walk` by the ranks of an MPI job: a tree has the same digest for any number of
+//! ranks.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,7 +29,7 @@ pub(super) fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
     mpirun(many, words.chain(more.iter().map(OsString::from)))
 }
 
-/// The one object that all ranks together print.
+/// The JSON object that all ranks together print.
 pub(super) fn result(ran: &Ran) -> Value {
     let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
     schema::check(&value);
@@ -63,7 +64,7 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A tree with odd names, hard links, large directories, a long path, and mounts in mounts.
+/// Creates a tree with odd names, hard links, large directories, a long path, and nested mounts.
 fn tree(top: &Path) {
     grow(&dir(top.join("odd")), 25, 300);
     // More directories than a thread keeps in its queue.
@@ -128,7 +129,7 @@ fn any_number_of_ranks_finds_the_same() {
             assert_eq!(names(&out), parts);
             same(&alone(args!["query", &out, "--json"]), &whole, &what);
         }
-        // One file system, and names that predicates select.
+        // With `-x`, and with predicates and exclusions.
         for more in [&["-x"][..], &["--name", "*[0-4]*", "--exclude", "d*"]] {
             let words = args!["walk", &top, "--json"].into_iter();
             let whole = alone(words.chain(more.iter().map(OsString::from)));
@@ -139,7 +140,7 @@ fn any_number_of_ranks_finds_the_same() {
             );
         }
         let [two, three] = ["2", "3"].map(|many| base.join("out").join(many));
-        // One catalog of all parts is as one process has written it.
+        // A catalog compacted from all parts equals the catalog of one process.
         let one = base.join("one.parquet");
         let compact = args!["query", &three, "--json", "--compact", &one];
         same(&alone(compact), &whole, "--compact");
@@ -152,7 +153,7 @@ fn any_number_of_ranks_finds_the_same() {
         let diff = args!["query", "--diff", &two, &three, "--format", "paths0"];
         let ran = run(&mut fathom(diff)).exits(0);
         assert!(ran.stdout.is_empty(), "{ran}");
-        // A part by itself, or another run, is no whole.
+        // A single part, or a part of a different run, is refused.
         let alone = two.join("part-0-of-2.parquet");
         let ran = run(&mut fathom(args!["changed", &top, "--since", alone])).refused();
         assert!(ran.stderr.contains("only the entries that rank 0"), "{ran}");
@@ -164,7 +165,7 @@ fn any_number_of_ranks_finds_the_same() {
             }
         }
         assert_eq!(names(&three).len(), 3);
-        // Paths that all ranks have changed.
+        // Changes since a catalog in three parts equal those since the single catalog.
         for nth in 0..20 {
             fs::write(top.join(format!("wide/d0/changed{nth}")), "").unwrap();
         }
@@ -184,13 +185,13 @@ fn any_number_of_ranks_finds_the_same() {
     });
 }
 
-/// Each rank makes its share of the calls.
+/// --max-rate limits the calls of all ranks together: each rank makes its share.
 #[test]
 fn a_rate_is_that_of_all_ranks_together() {
     if !require(&NEEDS) {
         return;
     }
-    /// Calls that may be made before the limit is set, or without waiting.
+    /// Calls before the limit is set, or within its initial credit.
     const FIRST: u64 = 16;
     const RATE: u64 = 800;
     let scratch = tempfile::tempdir().unwrap();
@@ -204,7 +205,7 @@ fn a_rate_is_that_of_all_ranks_together() {
     assert!(value["delays"]["max_rate"].is_object(), "{ran}");
 }
 
-/// One line says why, and the exit status is 2.
+/// Checks that a job is refused with one line that has these words, and exit status 2.
 pub(super) fn refused(ran: &Ran, words: &str) {
     let errors = ran.stderr.lines();
     let errors: Vec<_> = errors.filter(|line| line.starts_with("fathom: ")).collect();
@@ -212,7 +213,8 @@ pub(super) fn refused(ran: &Ran, words: &str) {
     assert!(ran.code() == 2 && ran.stdout.is_empty(), "{ran}");
 }
 
-/// What exists all the time is found once, while a writer changes what is beside it.
+/// Entries that exist all the time are found exactly once, while a writer changes others beside
+/// them.
 #[test]
 fn entries_beside_a_writer_are_found_once() {
     if !require(&NEEDS) {
@@ -255,8 +257,8 @@ fn entries_beside_a_writer_are_found_once() {
     });
 }
 
-/// On a server, where latency and not the processors limits a rank, all ranks find some of the tree:
-/// of many directories, and of a single large one.
+/// On a server, latency and not the processors limit a rank, so all ranks find some of the tree: of
+/// many directories, and of a single large one.
 #[test]
 fn ranks_take_work_from_each_other() {
     if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
@@ -284,7 +286,7 @@ fn ranks_take_work_from_each_other() {
     });
 }
 
-/// One thread of one rank reads a large directory; its names are looked up by all ranks.
+/// A single thread reads a large directory, and all ranks look up its names.
 #[test]
 fn names_of_one_directory_are_dealt_out() {
     const NAMES: u64 = 6000;
@@ -331,13 +333,13 @@ fn errors_of_any_rank_are_one_line() {
         );
         refused(&walk(3, &top, &["--top", "3"]), "--top cannot");
         refused(&walk(3, &top, &["--format", "paths"]), "--format cannot");
-        // Ranks with different directories.
+        // The ranks have different directories.
         let other = dir(base.join("other"));
         let mut command = launcher();
         command.args(ranks(1, args!["walk", &top]));
         command.arg(":").args(ranks(2, args!["walk", &other]));
         refused(&run_job(&mut command), "rank 1 on ");
-        // With different options.
+        // The ranks have different options.
         let mut command = launcher();
         command.args(ranks(1, args!["walk", &top, "-j", "1"]));
         command.arg(":").args(ranks(
@@ -346,7 +348,7 @@ fn errors_of_any_rank_are_one_line() {
         ));
         let words = "has other options than rank 0: '-j 2 --one-file-system' instead of '-j 1'";
         refused(&run_job(&mut command), words);
-        // Warnings of all ranks.
+        // Warnings of all ranks are printed.
         let bad = SyntheticTree {
             directories: 4,
             files: 200,
@@ -394,7 +396,7 @@ fn ranks_skip_what_does_not_answer() {
     });
 }
 
-/// If a rank is killed, or cannot write, no part gets its name.
+/// If a rank is killed, or cannot write, no part gets its final name.
 #[test]
 fn a_rank_that_fails_leaves_no_part() {
     if !require(&[NEEDS[0], Need::Root]) {

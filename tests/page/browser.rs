@@ -1,5 +1,5 @@
-//! Opens a page in headless Chromium, and names its faults. The unit tests of `fathom survey` share this
-//! module.
+//! Opens a page in headless Chromium, and lists its faults. The unit tests of `fathom survey` share
+//! this module.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::need::{Need, built, tool_path};
 use super::tool::tool;
 
-/// The rules of accessibility.
+/// The rules of accessibility, axe-core.
 const AXE: &str = "axe-core/node_modules/axe-core/axe.min.js";
 pub(crate) const NEEDS: [Need; 3] = [
     Need::Program("chromium"),
@@ -17,7 +17,8 @@ pub(crate) const NEEDS: [Need; 3] = [
     Need::Tool(AXE),
 ];
 
-/// What each view of a page shows; `name` is that of the screenshots.
+/// Opens a page in each view, and returns what each view shows; screenshots are stored under
+/// `name`.
 pub(crate) fn look(page: &Path, name: &str) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/page/look.mjs");
     let (pictures, home) = (built("screenshots"), tempfile::tempdir().unwrap());
@@ -59,8 +60,8 @@ pub(crate) fn faults(views: &[Value]) -> Vec<String> {
             let found = view[what].as_array().map_or(&[][..], |found| found);
             faults.extend(found.iter().map(|found| format!("{name}: {what}: {found}")));
         };
-        // Messages and dialogs, requests for other files, elements beyond the edge, texts that lie on
-        // each other, words in two lines.
+        // Console messages, dialogs, requests for other files, elements beyond the edge,
+        // overlapping texts, and words broken into two lines.
         [
             "complaints",
             "dialogs",
@@ -71,7 +72,8 @@ pub(crate) fn faults(views: &[Value]) -> Vec<String> {
         ]
         .into_iter()
         .for_each(&mut none);
-        // Accessibility: what axe-core finds, and what the keyboard does not reach visibly.
+        // Accessibility: the findings of axe-core, and elements that the keyboard does not reach
+        // visibly.
         ["violations", "missed", "unmarked", "outOfView", "stuck"]
             .into_iter()
             .for_each(&mut none);
@@ -126,7 +128,7 @@ fn brightness(color: &str) -> u32 {
         .sum()
 }
 
-/// Panics if a view has a fault, or if the rules of accessibility were not applied.
+/// Panics if a view has a fault, or if axe-core did not run.
 pub(crate) fn sound(views: &[Value]) {
     let faults = faults(views);
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -1,4 +1,4 @@
-//! The page of `fathom compare --html`.
+//! Tests of the page of `fathom compare --html`.
 
 use super::*;
 use crate::support::run::args;
@@ -30,7 +30,7 @@ fn the_page_has_the_ratios_and_their_figures() {
             }
             assert_eq!(view["figures"], 2);
         }
-        // The tables are wider than a phone: each is a stop of the keyboard, and moves.
+        // The tables are wider than a phone: each can be focused and scrolled by the keyboard.
         assert!(
             list(named(&views, "phone-light"), "stops").len() >= 2,
             "{views:?}"

@@ -1,4 +1,4 @@
-//! Tests of the checks themselves: they find the faults of a page.
+//! Tests that the checks themselves find the faults of a page.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn each_fault_of_a_page_is_reported() {
                 faults.join("\n")
             );
         }
-        // Without scripts nothing of the kind happens.
+        // Without scripts the page opens no dialogs.
         assert!(list(named(&views, "no-script"), "dialogs").is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! The pages in a browser: headless Chromium opens what `fathom survey` and `fathom compare` write,
-//! at four widths, light and dark, on paper and without scripts. The screenshots stay in `screenshots`
-//! in the build directory.
+//! Tests of the pages in a browser: headless Chromium opens the pages of `fathom survey` and
+//! `fathom compare`, at four widths, light and dark, on paper and without scripts. The screenshots
+//! stay in `screenshots` in the build directory.
 
 mod browser;
 mod compare;

@@ -1,4 +1,4 @@
-//! The page of `fathom survey`.
+//! Tests of the page of `fathom survey`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::support::disks::{EXT4, mounted};
 use crate::support::run::args;
 use crate::support::{fathom, in_namespace, run};
 
-/// The page and the JSON of a survey of what `grow` creates in a mount namespace.
+/// The page and the JSON of a survey of the tree that `grow` creates in a mount namespace.
 fn survey(grow: impl FnOnce(&Path) -> PathBuf + Send) -> (tempfile::TempDir, PathBuf, Value) {
     let place = tempfile::tempdir().unwrap();
     let page = place.path().join("survey.html");
@@ -29,7 +29,7 @@ fn the_page_and_the_json_have_the_same_findings() {
             assert!(mounted(EXT4[0], &disk));
             bush(&disk, 5, 20);
             file(disk.join("d0/large"), 100_000);
-            // A hidden mount gives cause for advice, whatever the times.
+            // A hidden mount always leads to advice.
             tmpfs(tmpfs(tmpfs(ground.join("a")).join("b")));
             ground.to_owned()
         });
@@ -47,7 +47,7 @@ fn the_page_and_the_json_have_the_same_findings() {
                 .count(),
             1
         );
-        // The page and the JSON say the same.
+        // The page and the JSON have the same findings and advice.
         for what in ["findings", "advice"] {
             let all = value["result"][what].as_array().unwrap();
             assert!(!all.is_empty(), "no {what}: {value}");
@@ -62,7 +62,8 @@ fn the_page_and_the_json_have_the_same_findings() {
     }
 }
 
-/// Names that look like markup, attributes, scripts, or a change of the direction of writing.
+/// Creates names that look like markup, attributes, scripts, or a change of the direction of
+/// writing.
 fn hostile(ground: &Path) -> PathBuf {
     let root = tmpfs(ground.join("<script>alert(1)<"));
     for odd in [
@@ -120,7 +121,8 @@ fn the_page_of_an_ordinary_user_says_what_root_would_add() {
         for open in [place.path(), page.parent().unwrap()] {
             chmod(open, 0o777);
         }
-        let program = place.path().join("fathom"); // which others may not be able to reach where it is built
+        // Other users may not be able to reach the build directory.
+        let program = place.path().join("fathom");
         std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();
         let mut nobody = Command::new("setpriv");
         nobody

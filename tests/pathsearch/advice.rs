@@ -1,5 +1,5 @@
-//! The advice keeps the meaning of a program: applied to programs of many kinds, it leaves every name
-//! where it was found, and saves lookups.
+//! Tests that the advice preserves the behaviour of a program: for programs of many kinds, every
+//! name is found at the same path as before, with fewer lookups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ fn changes(value: &Value, kind: &str) -> Vec<String> {
     texts.collect()
 }
 
-/// What every name was found at.
+/// The paths at which each name was found.
 fn found(value: &Value) -> BTreeMap<(String, String), BTreeSet<String>> {
     let mut all: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for search in value["result"]["searches"].as_array().unwrap() {
         let text = |name: &str| search[name].as_str().unwrap_or_default().to_owned();
-        // Python also looks its directories up, those that are removed too.
+        // Python also looks up the directories of its path, even removed ones.
         let is_file = search["found"]
             .as_str()
             .is_some_and(|found| !Path::new(found).is_dir());
@@ -49,7 +49,7 @@ enum Paths {
 /// directory of the case.
 struct Case {
     dir: PathBuf,
-    /// Variables, which a wrapper script sets if there is one.
+    /// Environment variables, set by the wrapper script if there is one.
     variables: BTreeMap<&'static str, String>,
     is_wrapped: bool,
     /// The RPATH or RUNPATH of `@/bin/p`, which needs libx.so and liby.so.
@@ -186,7 +186,7 @@ impl Case {
         (value, String::from_utf8(ran.stdout).unwrap())
     }
 
-    /// Applies a change, and returns whether it is one of those that can be applied here.
+    /// Applies a proposed change; returns whether the test can apply it.
     fn apply(&mut self, change: &str) -> bool {
         let quoted = |text: &str| text.split('\'').nth(1).unwrap_or_default().to_owned();
         let names: Vec<&'static str> = self.variables.keys().copied().collect();
@@ -229,7 +229,8 @@ impl Case {
         true
     }
 
-    /// Applies all advice, and compares what is found before and after. `applies`: there is some.
+    /// Applies all advice, and compares the paths found before and after. `applies`: whether there
+    /// must be advice.
     fn check(mut self, what: &str, applies: bool) {
         self.build();
         let (before, printed) = self.run();
@@ -409,7 +410,7 @@ fn advice_leaves_every_module_and_program_where_it_was_found() {
     }
 }
 
-/// Forty modules, which `/usr/bin/python3` imports from a directory.
+/// Creates forty modules in a directory. Returns a script that imports them.
 fn modules(dir: &Path) -> String {
     std::fs::create_dir_all(dir).unwrap();
     (0..40).for_each(|n| std::fs::write(dir.join(format!("own{n}.py")), "x = 1\n").unwrap());
@@ -444,7 +445,7 @@ fn modules_that_are_compiled_at_each_start_are_compiled_once() {
                 .is_some_and(|found| found.contains("/own") && found.ends_with(".py"))
         });
         assert_eq!(missed.count(), 0, "{again}");
-        // A start that writes the compiled modules needs no advice.
+        // A run that writes the compiled modules itself needs no advice.
         let other = modules(&place.path().join("other"));
         let command = args!["/usr/bin/python3", "-c", other];
         let (value, _) = searched(place.path(), &command, |command| {
@@ -480,7 +481,7 @@ fn modules_in_a_directory_that_is_not_writable_are_compiled_elsewhere() {
             let mut all = all.filter(|change| change.contains("at each start"));
             all.next()
         };
-        // Nor is the home directory.
+        // The home directory is not writable either, so there is no advice.
         assert_eq!(search(None), None);
         chmod(&home, 0o777);
         let change = search(None).expect("advice");
@@ -615,7 +616,8 @@ fn what_cannot_be_executed_is_not_found() {
         for name in ["mode", "directory/tool", "plain", "good"] {
             std::fs::create_dir_all(dir(name)).unwrap();
         }
-        // Shells and execvp(3) interpret it, and look no further.
+        // The file has no interpreter line: shells and execvp(3) run it as a script, and search no
+        // further.
         std::fs::write(dir("plain/tool"), "exit 0\n").unwrap();
         chmod(dir("plain/tool"), 0o755);
         for (file, mode) in [("mode/tool", 0o644), ("good/tool", 0o755)] {
@@ -675,7 +677,7 @@ fn a_library_for_another_architecture_is_not_found() {
         let case = case.with("LD_LIBRARY_PATH", "@/other:@/a");
         case.build();
         let mut library = std::fs::read(place.path().join("a/libx.so")).unwrap();
-        library[18] ^= 0x7f; // its machine
+        library[18] ^= 0x7f; // the machine of the ELF header
         std::fs::write(place.path().join("other/libx.so"), library).unwrap();
         let (value, _) = case.run();
         let searches = of_kind(&value, "ld.so").into_iter();

@@ -1,4 +1,4 @@
-//! The kinds of searches: each case runs a real program.
+//! Tests of the kinds of searches: each case runs a real program.
 
 use std::ffi::OsString;
 
@@ -12,8 +12,8 @@ use crate::support::{Need, require};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An expected search: its kind, its name, the least number of misses, and the end of the path that
-/// is found, if any.
+/// An expected search: its kind, its name, the minimum number of misses, and the end of the path
+/// that is found, if any.
 type Expected<'a> = (&'a str, &'a str, u64, Option<&'a str>);
 
 fn assert_search(value: &Value, (kind, name, misses, found): Expected<'_>) {

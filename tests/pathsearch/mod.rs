@@ -23,8 +23,8 @@ fn searched(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command)
     searched_with(dir, &[], command, prepare)
 }
 
-/// The same with more flags. The meter is ptrace(2), which holds a process until its call is
-/// recorded, and so loses none on a loaded machine.
+/// The same with more flags. The meter is ptrace(2): it stops a process until each call is
+/// recorded, so no call is lost on a loaded machine.
 fn searched_with(
     dir: &Path,
     flags: &[&str],
@@ -44,7 +44,7 @@ fn searched_with(
     args.push("--".into());
     args.extend(command.iter().cloned());
     let mut program = fathom(args);
-    program.env_remove("LD_LIBRARY_PATH"); // cargo sets it
+    program.env_remove("LD_LIBRARY_PATH"); // set by cargo
     prepare(&mut program);
     let ran = run(&mut program);
     let text = std::fs::read(&file).unwrap_or_else(|error| panic!("no object: {error}: {ran}"));

@@ -1,4 +1,4 @@
-//! Unusual commands: names that are not UTF-8, static programs, thousands of processes, an
+//! Tests of unusual commands: names that are not UTF-8, static programs, thousands of processes, an
 //! unprivileged user.
 
 use std::collections::BTreeMap;
@@ -168,7 +168,8 @@ fn a_search_continues_after_permission_is_denied() {
 fn a_child_that_outlives_the_command_is_traced_to_its_end() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
-        // The child looks up the name when the command is a zombie, or has been waited for.
+        // The child looks up the name after its parent, the command, has become a zombie or has
+        // been waited for.
         let script = "(while grep -qs '^State:.[^ZX]' /proc/$$/status; do :; done; test -e /no/such/file) \
                       >/dev/null 2>&1 & exit 0";
         let (value, _) = searched(place.path(), &sh("dash", script), |_| {});

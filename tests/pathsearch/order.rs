@@ -1,4 +1,5 @@
-//! A better PATH saves the predicted number of failed lookups, and changes no program.
+//! Tests that the proposed PATH saves the predicted number of failed lookups, and changes no
+//! program.
 
 use std::path::Path;
 use std::process::Command;

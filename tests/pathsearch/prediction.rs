@@ -1,5 +1,5 @@
-//! Predictions, compared with a file system that counts its requests: the tree of this machine,
-//! served by FUSE.
+//! Tests of predictions, compared with a file system that counts its requests: the tree of this
+//! machine, served by FUSE.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::support::{Need, in_namespace, require, run};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The predicted requests, `cold` or `warm`.
+/// The predicted requests of a start: `cold` or `warm`.
 fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
     let rows = value["result"]["predicted"]["requests"].as_array().unwrap();
     let all = rows.iter().map(|row| {
@@ -71,8 +71,9 @@ fn compare(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<Str
     );
 }
 
-/// Serves the tree of this machine at `root` with empty caches, and what is no file there. Each
-/// request takes long enough to be told from calls that make none on a loaded machine.
+/// Serves the tree of this machine at `root` with empty caches; /proc, /dev and /tmp are
+/// bind-mounted. The latency of a request distinguishes it from calls without a request, even on a
+/// loaded machine.
 fn with_mirror<T>(root: &Path, work: impl FnOnce(&Mirror) -> T) -> T {
     let how = Slowness {
         latency: Duration::from_millis(1),
@@ -90,7 +91,8 @@ fn with_mirror<T>(root: &Path, work: impl FnOnce(&Mirror) -> T) -> T {
     done
 }
 
-/// Predicts the requests of a command on the served tree, whose client fathom measures there.
+/// Predicts the requests of a command on the served tree; fathom measures the client's caching
+/// there.
 fn cold_and_warm(what: &str, command: &[OsString]) {
     in_namespace(|scratch| {
         let place = tempfile::tempdir_in("/tmp").unwrap();
@@ -227,7 +229,7 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                     (&"network".into(), &"measured".into())
                 );
                 let rtt = predicted_["rtt"].as_f64().unwrap();
-                // It is a median: half of the 15 lookups take at least as long.
+                // The RTT is the median of 15 lookups, so at least 8 of them take as long.
                 let seconds = ran.elapsed.as_secs_f64();
                 assert!(
                     latency.as_secs_f64() <= rtt && 8.0 * rtt <= seconds,

@@ -1,4 +1,4 @@
-//! Flags, exit statuses, and where the output goes.
+//! Tests of flags, exit statuses, and the destination of the output.
 
 use serde_json::Value;
 
@@ -156,8 +156,8 @@ fn many_nodes_are_slowed_by_the_server() {
     );
     let (many, _, requests, own) =
         seconds(&["--rtt", "1ms", "--nodes", "10000", "--server-rate", "10000"]);
-    // The server needs a second for a request of each node. A node also computes, at most as long
-    // as the command takes here.
+    // The server needs a second to answer one request of each node. In addition, a node computes,
+    // at most as long as the command takes here.
     assert!(
         (0.99 * requests..1.01 * requests + own).contains(&many),
         "10000 nodes, 10000 requests a second: {many} s for {requests} each"

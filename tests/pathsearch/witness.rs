@@ -1,4 +1,4 @@
-//! The failed lookups in each directory equal those that strace shows.
+//! Tests that the failed lookups in each directory equal those that strace shows.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

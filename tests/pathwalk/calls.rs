@@ -1,4 +1,4 @@
-//! The timed loop makes the lookups of the paper and no other call, as strace shows.
+//! Tests that the timed loop makes the lookups of the paper and no other call, by strace.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::support::run::args;
 use crate::support::strace::{agree, less_start};
 use crate::support::{Need, require, run};
 
-/// The lookups in a tree by strace, in turn: the call, the path and the result.
+/// The lookups in a tree by strace, in order: the call, the path and the result.
 fn lookups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
     strace
@@ -22,7 +22,7 @@ fn lookups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<Str
     run(&mut strace).exits(0);
     let start = format!("\"{}/", root.display());
     let trace = fs::read_to_string(log).unwrap();
-    // Between the path and the flags is the buffer: its address, or its contents.
+    // The buffer is between the path and the flags: its address, or its contents.
     let line = |line: &str| {
         let (call, answer) = line.split_once("\", ").unwrap();
         let (_, flags) = answer.rsplit_once(", ").unwrap();
@@ -105,7 +105,7 @@ fn strace_counts_the_same_calls_and_only_lookups() {
     }
 }
 
-/// A call that were in the loop would be made for each file.
+/// A call inside the loop would be made for each file.
 #[test]
 fn only_lookups_grow_with_the_files() {
     if require(&[Need::Program("strace")]) {

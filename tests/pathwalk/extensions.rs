@@ -1,4 +1,4 @@
-//! Features that LLNL's program does not have.
+//! Tests of features that LLNL's program does not have.
 
 use std::fs;
 use std::path::PathBuf;

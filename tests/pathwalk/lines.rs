@@ -1,4 +1,5 @@
-//! Options, trees and lines are those of the reference, and each program runs on the other's trees.
+//! Tests that options, trees and output lines equal those of the reference program, and that each
+//! program runs on the trees of the other.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ use super::{listing, pathwalk, untimed};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Directories and files: 0 and 1 of them, and numbers that grow by a digit.
+/// Numbers of directories and files: 0 and 1, and numbers where one more digit is needed.
 const SHAPES: [(u32, u32); 8] = [
     (1, 1),
     (1, 0),

@@ -16,7 +16,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let mut hash = DefaultHasher::new();
     fs::read(&source).unwrap().hash(&mut hash);
     let program = dir.join(format!("pathwalk-{:016x}", hash.finish()));
-    // Each test is a process; several may find that it does not exist.
+    // Each test is a process; several may compile the program at the same time.
     if !program.exists() {
         let new = dir.join(format!("pathwalk-{}", std::process::id()));
         let mut compiler = Command::new("cc");
@@ -27,12 +27,12 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// The file of the program.
+/// The path of the reference program.
 pub(crate) fn reference() -> &'static Path {
     &PROGRAM
 }
 
-/// Runs it on a tree.
+/// Runs the reference program on a tree.
 pub(crate) fn by_reference(flags: &str, root: &Path) -> Ran {
     let mut command = program(reference(), flags.split_whitespace());
     run(command.arg("--").arg(root))

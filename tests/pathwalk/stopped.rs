@@ -1,4 +1,5 @@
-//! Signals: no incomplete tree is left, and no complete one is removed unless -r asks for it.
+//! Tests of signals: no incomplete tree is left, and no complete tree is removed unless -r requests
+//! it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,8 +15,9 @@ use crate::support::hold::{Hold, Stop};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Starts a run, waits for an event, sends a signal, and returns what the run printed on standard
-/// error. It must end by that signal. What `wait` returns is dropped when the signal has been sent.
+/// Starts a run, waits for an event, sends a signal, and returns the messages of the run. The
+/// signal must end the run. The value that `wait` returns is dropped after the signal has been
+/// sent.
 fn stop<T>(flags: &str, root: &Path, signal: Signal, wait: impl FnOnce(&mut Child) -> T) -> String {
     let mut command = fathom(args!["pathwalk", root]);
     command
@@ -44,7 +46,8 @@ fn held_at(path: &Path) -> impl FnOnce(&mut Child) -> Hold + use<> {
     }
 }
 
-/// Searches so often that the output does not fit into a pipe: the run cannot end before it is read.
+/// Options with so many repetitions that the output does not fit into a pipe: the run cannot end
+/// before the test reads it.
 const REPEATEDLY: &str = "-l 4 -f 500 --repeat 10000";
 
 /// Waits until a search is complete.

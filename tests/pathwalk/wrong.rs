@@ -1,4 +1,5 @@
-//! Errors are one line and a hint, and no file that the benchmark did not create is touched.
+//! Tests that an error is one line and a hint, and that the benchmark touches no file that it did
+//! not create.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -98,7 +99,7 @@ fn a_tree_of_another_shape_is_refused() {
     refused(pathwalk("-t -l 5 -f 1", &root), "x/4/4.0");
     refused(pathwalk("-t -l 5 -f 1 --method dirfd", &root), "x/4'");
     refused(pathwalk("-t -l 1000000000000 -f 1", &root), "1 GiB");
-    // Searching for fewer files is fine.
+    // Searching for fewer files than the tree has is no error.
     pathwalk("-t -l 3 -f 9", &root).exits(0);
     // A missing directory is not searched, and a warning says so.
     fs::remove_dir_all(root.join("1")).unwrap();
@@ -108,7 +109,8 @@ fn a_tree_of_another_shape_is_refused() {
         untimed(&ran.lines().join("\n")),
         ["pathwalk: Found 10/10 files in 4 directories"]
     );
-    // A file that is found too early ends a search before the last directory.
+    // The last directory contains all names. A file with the name in an earlier directory ends the
+    // search too soon.
     file(root.join("2/3.5"), 0);
     refused(pathwalk("-t -l 4 -f 10", &root), "x/2/3.5");
     file(root.join("0/-1.9"), 0);
@@ -126,19 +128,20 @@ fn foreign_files_are_kept() {
     file(outside.join("1.0"), 0);
     file(outside.join("1.1"), 0);
     pathwalk("-c -l 6 -f 5", &root).exits(0);
-    file(root.join("notes"), 0); // next to the directories
-    file(root.join("0/0.5"), 0); // beyond -f
-    file(root.join("0/0.01"), 0); // no name of the benchmark
+    file(root.join("notes"), 0); // beside the directories of the benchmark
+    file(root.join("0/0.5"), 0); // a number beyond that of -f
+    file(root.join("0/0.01"), 0); // no name that the benchmark uses
     fs::remove_dir_all(root.join("1")).unwrap();
     symlink(&outside, root.join("1")).unwrap();
-    file(root.join("2/2.3"), 7); // not empty
+    file(root.join("2/2.3"), 7); // a file that is not empty
     fs::remove_file(root.join("3/3.1")).unwrap();
     file(root.join("3/3.1/deep"), 0);
     fs::remove_file(root.join("4/4.2")).unwrap();
     symlink(outside.join("1.0"), root.join("4/4.2")).unwrap();
     let ran = pathwalk("-r -l 6 -f 5 --json", &root).exits(1);
     assert_eq!(warned(&ran, &root), ["", "0", "2", "3", "4"]);
-    // Of the 30 files, five were in the directory that is a symlink now, and three were replaced.
+    // Of the 30 files, five were in the directory that was replaced by a symlink, and three were
+    // replaced themselves.
     let removed = &ran.json()["result"]["removed"];
     assert_eq!(
         (removed["objects"].as_u64(), removed["left"].as_u64()),
@@ -174,7 +177,7 @@ fn foreign_files_are_kept() {
         "{again}"
     );
     assert!(again.stderr.contains("such as 'notes'"), "{again}");
-    // Files with names of the benchmark, directly in a directory that is not its own.
+    // Files with names of the benchmark, directly in a directory that the benchmark did not create.
     let ran = pathwalk("-r", &outside).exits(1);
     assert!(
         ran.lines()[0].starts_with("pathwalk: Removed 0 objects in "),
@@ -207,7 +210,7 @@ fn remove_with_a_smaller_shape_keeps_the_rest_of_the_tree() {
     let ran = pathwalk("-r -l 2 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 10);
     assert_eq!(warned(&ran, &root), [""]);
-    // Removing the rest warns of what is missing.
+    // Removing the rest of the tree warns of missing files.
     let ran = pathwalk("-r -l 4 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 11);
     assert!(
@@ -300,7 +303,7 @@ fn without_permission_nothing_is_changed_and_other_errors_are_not_misses() {
             refused(nobody("-r -l 3 -f 4", &root), "Permission denied");
             assert_eq!(listing(&root), before);
             nobody("-t -l 3 -f 4", &root).exits(0);
-            // A lookup in a directory without search permission is not a miss.
+            // A lookup that fails with EACCES does not count as a miss.
             chmod(root.join("1"), 0o700);
             let ran = nobody("-t -l 3 -f 4 --json", &root).exits(1);
             let pass = &ran.json()["result"]["test"]["passes"][0];
@@ -322,7 +325,8 @@ fn a_root_longer_than_path_max_is_searched_by_dirfd() {
     let root = (0..21)
         .fold(scratch.path().to_owned(), |path, _| path.join(&name))
         .join("x");
-    // Longer than PATH_MAX: creating works step by step, but stat(2) takes no such name.
+    // ROOT is longer than PATH_MAX: the tree is created one level at a time, but stat(2) refuses
+    // the full path.
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     refused(pathwalk("-t -l 2 -f 2", &root), "File name too long");
     pathwalk("-t -l 2 -f 2 --method dirfd", &root).exits(0);

@@ -1,4 +1,4 @@
-//! The capacity of the page cache, found in cgroups with a limit.
+//! Tests of the capacity of the page cache, in cgroups with a limit.
 
 use std::fs;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 struct Group(PathBuf);
 
 impl Group {
-    /// `None` where no memory cgroup can be created.
+    /// Creates the cgroup; `None` if the machine does not allow it.
     fn new(name: &str, limit: u64) -> Option<Group> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (top, file) = if v1.join("memory.limit_in_bytes").exists() {
@@ -31,7 +31,7 @@ impl Group {
         Some(group)
     }
 
-    /// How many processes in it the OOM killer has killed.
+    /// The number of its processes that the OOM killer has killed.
     fn kills(&self) -> u64 {
         let said = ["memory.oom_control", "memory.events"]
             .iter()
@@ -48,14 +48,14 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let removed = || fs::remove_dir(&self.0).is_ok();
-        // A process that has ended leaves its cgroup a moment later.
+        // A process leaves its cgroup a moment after it has ended.
         if !removed() && !std::thread::panicking() {
             wait_until("a cgroup can be removed", removed);
         }
     }
 }
 
-/// Bytes that were read from the device of a mount point.
+/// Bytes read from the device of a mount point.
 fn device_reads(at: &Path) -> u64 {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
     let stat = format!(
@@ -112,15 +112,15 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
             fs::write(&other, vec![7; 32 << 20]).unwrap();
             rustix::fs::sync();
 
-            // The limit is also for the program and for what the kernel keeps for it: 3.5 MiB of a
-            // build with debug assertions. Of 64 MiB that alone would be more than 5 percent.
+            // The limit also covers the program and the kernel's memory for it: 3.5 MiB with debug
+            // assertions, which is more than 5 percent of 64 MiB.
             for limit in [96_u64 << 20, 256 << 20, 1 << 30] {
-                // In a cgroup that exists, and in one of its own.
+                // The probe runs in an existing cgroup, and in one that it creates.
                 let given = Group::new(&format!("{}-{limit}", make.fstype), limit)
                     .expect("no memory cgroup");
                 let mut inside = fathom(args!["probe", &at, "cache", "--json"]);
                 let procs = given.0.join("cgroup.procs");
-                // SAFETY: between fork and exec a few bytes are written to a file.
+                // SAFETY: between fork and exec it writes a few bytes to a file.
                 unsafe { inside.pre_exec(move || fs::write(&procs, "0")) };
                 let own = fathom(args![
                     "probe",
@@ -132,8 +132,8 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
                 ]);
                 for mut command in [inside, own] {
                     command.args(PATIENT);
-                    // A busy machine can reclaim the pages at any time. A probe that fills all
-                    // memory has them reclaimed each time.
+                    // On a busy machine, the kernel may reclaim the pages at any time. A probe that
+                    // fills all memory would evict them each time.
                     let stays = (0..20).any(|_| {
                         read_whole(&other);
                         let before = device_reads(&at);
@@ -159,7 +159,8 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
     });
 }
 
-/// The limit is that of a cgroup above, of which processes in another cgroup use a part, and files as well.
+/// A cgroup above sets the limit. Processes in a different cgroup below it, and cached files, use a
+/// part of it.
 #[test]
 fn capacity_agrees_with_a_limit_that_other_cgroups_share() {
     if !require(&[Need::Root, Need::Loop]) {
@@ -182,7 +183,7 @@ fn capacity_agrees_with_a_limit_that_other_cgroups_share() {
         });
         let enter = |command: &mut Command, group: &Group| {
             let procs = group.0.join("cgroup.procs");
-            // SAFETY: between fork and exec a few bytes are written to a file.
+            // SAFETY: between fork and exec it writes a few bytes to a file.
             unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
         };
         // 32 MiB of memory, a quarter of the limit.
@@ -214,9 +215,9 @@ fn capacity_agrees_with_a_limit_that_other_cgroups_share() {
     });
 }
 
-/// What times show depends on the load. How often that is right, bench/probes.py measures; the unit
-/// tests of the search simulate caches under load. This test checks that the finding is bounded,
-/// marked, and what its samples show, and that some run finds a capacity.
+/// The result of inference from times depends on the load. bench/probes.py measures how often it is
+/// right; unit tests of the search simulate caches under load. This test checks that the finding is
+/// bounded, marked, and consistent with its samples, and that some run finds a capacity.
 #[test]
 fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
     if require(&[Need::Root, Need::Loop]) {
@@ -241,7 +242,7 @@ fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
                 assert_eq!(found["by_time"], true);
                 assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
                 let Some(capacity) = found["inferred"].as_u64() else {
-                    // It cannot tell, and says so.
+                    // Without a capacity, the probe warns that nothing was measured.
                     assert!(ran.exits(1).stderr.contains("nothing was measured"));
                     return false;
                 };

@@ -1,4 +1,4 @@
-//! The counts of system calls are those of strace.
+//! Tests that the counts of system calls equal those of strace.
 
 use crate::support::disks::{EXT4, mounted};
 use crate::support::run::args;
@@ -17,7 +17,7 @@ fn strace_counts_the_same() {
                     &ground.join("log"),
                     arguments.chain(experiments.iter().map(Into::into)),
                 );
-                // What they find, which depends on the load of the machine, does not matter.
+                // The findings depend on the load of the machine, and do not matter here.
                 assert!(traced.ran.code() < 2, "{}", traced.ran);
                 agree(
                     &traced.ran.json()["gates"],

@@ -1,4 +1,4 @@
-//! File systems in memory, on other file systems, or read-only.
+//! Tests of file systems in memory, on other file systems, or read-only.
 
 use std::process::Command;
 
@@ -97,7 +97,7 @@ fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
                 let mut command = fathom_as_nobody(ground, args!["probe", &at, "--json"]);
                 run(command.args(PATIENT))
             };
-            // On a busy machine the windows may differ, and then they are unknown.
+            // On a busy machine the observed windows may differ: then the window is unknown.
             let is_known =
                 |ran: &Ran| !finding(&ran.json(), "readahead-steady")["agrees"].is_null();
             let mut ran = probed();
@@ -131,7 +131,7 @@ fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
 
 #[test]
 fn blocks_larger_than_a_page_are_cached_as_a_whole() {
-    // XFS with blocks that are larger than a page.
+    // XFS with blocks larger than a page.
     if require(&[Need::Root, Need::Loop, Need::Linux(6, 12)]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
@@ -249,7 +249,7 @@ fn a_read_only_file_system_warns_of_what_cannot_be_done() {
                 assert_eq!(warning["errno"], "EROFS", "{ran}");
             }
             assert!(inferred(&value, "timer").is_string());
-            // What needs no temporary file is priced.
+            // Calls that need no temporary file have prices.
             let prices = value["result"]["prices"].as_array().unwrap();
             let of = |gate: &str| {
                 prices

@@ -1,5 +1,5 @@
-//! Failures: no room, no permission, a deleted directory, signals, servers that do not answer. No
-//! temporary file is left, and a warning says why.
+//! Tests of failures: no space, no permission, a deleted directory, signals, servers that do not
+//! answer. No temporary file is left, and a warning names the reason.
 
 use std::fs;
 use std::io::Write;
@@ -111,7 +111,8 @@ fn a_directory_without_permission_warns_of_eacces() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            // One cause is one warning, with the errno once, and one hint.
+            // Several experiments that fail for one reason give one warning, with one errno and one
+            // hint.
             let mut command =
                 fathom_as_nobody(ground, args!["probe", &at, "block", "readahead", "extent"]);
             let ran = run(&mut command).exits(1);
@@ -178,8 +179,8 @@ fn wait_for_release(at: &Path) {
     });
 }
 
-/// Starts a probe, sends it a signal when it `is_due`, which gets the id of the process, and waits
-/// until the signal has ended it. A probe that ends before the signal is started again.
+/// Starts a probe, sends it a signal as soon as `is_due`, which gets its process id, and waits
+/// until the signal has ended the probe. A probe that ends before the signal is started again.
 fn stop(at: &Path, experiment: &str, signal: Signal, is_due: impl Fn(u32) -> bool) {
     let mut command = fathom(args!["probe", at, experiment]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -212,7 +213,7 @@ fn is_file_open(at: &Path) -> bool {
     })
 }
 
-/// Whether another process than `first` has this argument, and all that have it sleep.
+/// Whether processes other than `first` have this argument, and all of them sleep.
 fn others_sleep(first: u32, argument: &Path) -> bool {
     let argument = argument.as_os_str().as_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -228,7 +229,7 @@ fn others_sleep(first: u32, argument: &Path) -> bool {
 fn signals_leave_no_temporary_files() {
     if require(&[Need::Root, Need::Fuse, Need::Program("bindfs")]) {
         in_namespace(|ground| {
-            // FUSE has no files without a name, so that a killed run leaves some.
+            // FUSE does not support files without a name, so a killed run leaves some.
             let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
             tool(Command::new("bindfs").arg(&from).arg(&at));
             let plain = tmpfs(ground.join("plain"));
@@ -249,8 +250,8 @@ fn signals_leave_no_temporary_files() {
                     });
                     assert!(is_left.take(100).any(|left| left), "{experiment}");
                 }
-                // The next run removes what a killed one has left; cgroups, the next one that
-                // creates one.
+                // The next run removes the files of a killed one. Leftover cgroups are removed by
+                // the next run that creates one.
                 run(fathom(args!["probe", place, "timer", "cache"]).args(PATIENT)).exits(0);
                 assert!(names(place).is_empty(), "{:?}", names(place));
             }
@@ -283,7 +284,7 @@ fn file_system_that_hangs_later_is_abandoned_at_the_deadline() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            // The first fsync is that of the check whether it answers at all.
+            // The server answers one fsync(2): that of the check whether it answers at all.
             let server = serve(Manner::Syncs(1), &at);
             let ran = run(&mut fathom(args![
                 "probe",
@@ -303,7 +304,7 @@ fn file_system_that_hangs_later_is_abandoned_at_the_deadline() {
                     .any(|w| w["message"].as_str().unwrap().contains("during 'block: ")),
                 "{ran}"
             );
-            // What was found before is there; the rest has a reason.
+            // Earlier findings are in the result; the others have a reason.
             assert!(inferred(&value, "timer").is_string(), "{ran}");
             assert!(
                 finding(&value, "gates")["method"]
@@ -383,7 +384,7 @@ fn unsuitable_directories_give_warnings_or_errors_and_no_hang() {
         let whole_link = link(&whole, "link");
         let own = [&bound, &tiny, &full, &few, &whole_link].map(|at| at.as_path());
         for at in own.into_iter().chain(others).chain(groups) {
-            // Of what others change meanwhile only our own names say anything.
+            // Other programs change these directories, too, so count only names of fathom.
             let ours = || {
                 names(at)
                     .into_iter()
@@ -559,7 +560,8 @@ fn max_bytes_and_max_seconds_bound_all_experiments() {
     let sum = moved.values().sum::<u64>();
     assert!((1..=8 << 20).contains(&sum), "{moved:?}");
 
-    // The clocks alone take longer than a millisecond: no time is left for the rest.
+    // Measuring the clocks alone takes longer than a millisecond: no time is left for other
+    // experiments.
     let arguments = ["probe".as_ref(), ground.path().as_os_str()];
     let limits = ["all", "--max-seconds", "1ms", "--json"];
     let ran = run(fathom(arguments).args(limits)).exits(1);

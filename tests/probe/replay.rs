@@ -1,4 +1,4 @@
-//! `--replay`: the paper's patterns, and samples that `--csv` has written.
+//! Tests of `--replay`: the paper's patterns, and samples written by `--csv`.
 
 use serde_json::json;
 
@@ -32,7 +32,8 @@ fn the_papers_patterns_give_the_papers_numbers() {
     }
 }
 
-/// Times from a machine with 2 processors under a load of 13, and what the kernel said there.
+/// Times from a machine with 2 processors under a load of 13, and the values that its kernel
+/// reported.
 #[test]
 fn times_recorded_under_load_give_what_the_kernel_reports() {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/samples");
@@ -113,7 +114,7 @@ fn a_file_without_samples_is_refused() {
         "# series: reads\n# step: 256\n1,one\n",
         "# series: reads\n# step: 0\n1,1\n",
         "# series: blocks\n# step: 2199023255552\n1,1\n",
-        // Judging these would take minutes.
+        // Evaluating these would take minutes.
         &format!(
             "# series: blocks\n# step: 4096\n{}",
             (1..=70_000)

@@ -1,5 +1,5 @@
-//! Block and readahead are found on every kind of file system, with every readahead, in random
-//! order, while another process loads the machine.
+//! Tests that block and readahead are found on every type of file system, with every readahead, in
+//! random order, while a different process loads the machine.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> M
     }
 }
 
-/// File systems, each with its block and its cluster.
+/// File systems, each with its block size and its cluster size.
 const MAKES: [(Make, u64, u64); 8] = [
     (make("1K blocks", "ext4", "-b 1024"), 1024, 1024),
     (make("2K blocks", "ext4", "-b 2048"), 2048, 2048),
@@ -108,7 +108,7 @@ fn set_readahead(at: &Path, fstype: &str, kib: u64) {
 /// More time than any machine takes.
 pub(super) const PATIENT: [&str; 2] = ["--max-seconds", "10m"];
 
-/// Probes a directory, in which nothing may be left.
+/// Probes a directory, and checks that no file is left there.
 pub(super) fn probed(at: &Path, what: &[&str]) -> Value {
     let before = super::names(at);
     let arguments = args!["probe", at, "--json"]
@@ -168,9 +168,9 @@ fn block_and_readahead_are_found_on_every_file_system() {
                 true,
                 "{what}"
             );
-            // What times show depends on the load. bench/probes.py counts how often it is right,
-            // and `--replay` checks it for recorded times. Here a wrong value must not pass for a
-            // right one.
+            // The result of inference from times depends on the load. bench/probes.py counts how
+            // often it is right, and `--replay` checks it for recorded times. This test checks that
+            // a wrong value is not marked as agreeing.
             for (name, right) in [
                 ("allocation-block-by-time", block),
                 ("page-cache-granule-by-time", 4096),
@@ -193,8 +193,8 @@ fn block_and_readahead_are_found_on_every_file_system() {
     });
 }
 
-/// A control without readahead shows the same, so that there is none, and a window that the file is too short for is
-/// unknown.
+/// If a control run without readahead gives the same result, there is no finding. A window larger
+/// than the file is unknown.
 #[test]
 fn readahead_that_cannot_be_seen_has_no_value() {
     if !require(&[Need::Root, Need::Loop]) {

@@ -1,4 +1,4 @@
-//! The command line, and the tables.
+//! Tests of the command line and of the tables.
 
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
@@ -104,7 +104,7 @@ fn prices_are_in_the_json_only_if_asked_for() {
         let [low, ns, high] = ["low", "ns", "high"].map(|field| of[field].as_f64().unwrap());
         assert!(0.0 < low && low <= ns && ns <= high, "{of}");
     }
-    // Other experiments give none.
+    // Other experiments have no prices.
     let value = run(&mut fathom(args![
         "probe",
         ground.path(),

@@ -1,4 +1,5 @@
-//! `fathom dump`, `restore`, `verify`, `list` and `changed`: the same archives, trees and changes.
+//! Tests of `fathom dump`, `restore`, `verify`, `list` and `changed` under the profiles: the same
+//! archives, trees and changes.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::support::tool::tool;
 use crate::support::trees::{Dice, mutate};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Runs fathom in a place; it must end with status 0 or only warn of sockets.
+/// Runs fathom under a profile; it must end with status 0, or only warn of sockets.
 fn done(place: &Profile, command: &mut Command) -> Ran {
     place.apply(command);
     let ran = run(command);
@@ -55,7 +56,8 @@ fn every_way_of_gathering_writes_the_same_archive() {
     }
 }
 
-/// A full dump and an increment made, verified and restored in a place. GNU tar restores the same.
+/// Makes, verifies and restores a full dump and an increment under a profile. GNU tar must restore
+/// the same.
 fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
     let [full, increment, state] = ["0.tar.zst", "1.tar.zst", "state"].map(|name| out.join(name));
     dir(&state);
@@ -80,7 +82,7 @@ fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
     if has_proc {
         place.apply(&mut restore);
         let ran = run(&mut restore);
-        // The tmpfs that is restored to has none of btrfs's properties.
+        // The archive is restored to a tmpfs, which does not support btrfs properties.
         let is_told = |line: &str| line.contains("cannot set extended attributes btrfs.*");
         assert!(ran.stderr.lines().all(is_told), "{}: {ran}", place.name);
     } else {
@@ -93,7 +95,7 @@ fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
         };
         assert!(ran.stderr.lines().all(is_told), "{ran}");
     }
-    // File systems differ in what they allocate, and only btrfs has its properties.
+    // File systems differ in allocated blocks, and only btrfs has btrfs properties.
     let same = |restored: &Path, what: &str| {
         alike(&kept(restored), &expected, what, |_, seen| {
             seen.atime = (0, 0);
@@ -102,7 +104,7 @@ fn round_trip(place: &Profile, top: &Path, out: &Path, seed: u64) {
                 .retain(|name, _| !name.starts_with(b"btrfs."));
             if !has_proc {
                 seen.attributes.clear();
-                seen.mode &= !0o070; // with an access control list, these are its mask
+                seen.mode &= !0o070; // if there is an access control list, these bits are its mask
             }
         });
     };
@@ -153,7 +155,7 @@ fn changes_are_the_same() {
                     &mut fathom(args!["walk", &top, "--catalog", &catalog, "-q"]),
                 );
                 mutate(&top, &mut Dice::new(7), 60);
-                // Without birth times everything differs from a catalog that has them.
+                // Without birth times, every entry differs from a catalog with birth times.
                 let mut places = places(&base.join("disks"), &out);
                 places.retain(|place| !WITHOUT_STATX.contains(&place.name));
                 let words = args![
@@ -197,7 +199,7 @@ fn restore_empties_no_other_mount() {
                     run(&mut command)
                 };
                 restore(&[&full]).exits(0);
-                // On the same device, so that only the id of the mount tells.
+                // The mount is on the same device, so only the mount id shows it.
                 let mounted = bind(out.join("precious"), restored.join("gone/mounted"));
                 let overwrite = Path::new("--overwrite");
                 let ran = restore(&[&full, &increment, overwrite]).exits(1);

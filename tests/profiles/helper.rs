@@ -77,7 +77,7 @@ for request in (0x80111500, 0x8040587f, 0x5401):
     assert_eq!(asked(newest), [none, none, missing, bad, bad]);
 }
 
-/// What fathom uses besides the calls of [`gate::Gate`].
+/// System calls that fathom makes, but that [`gate::Gate`] does not count.
 const NOT_COUNTED: [&str; 4] = [
     "close_range",
     "pidfd_open",

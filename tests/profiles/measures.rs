@@ -1,5 +1,5 @@
-//! `fathom probe`, `pathwalk` and `survey`: what is observed is the same; prices and times are not
-//! compared.
+//! Tests of `fathom probe`, `pathwalk` and `survey` under the profiles: direct observations are the
+//! same. Prices and times are not compared.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::support::{Need, fathom, in_namespace, require};
 fn probe_finds_the_same_block_and_readahead() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {
-            // Observed, not inferred from times.
+            // Findings that are observed, not inferred from times.
             const OBSERVED: [&str; 4] = [
                 "allocation-block",
                 "cluster",

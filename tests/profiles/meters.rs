@@ -1,4 +1,5 @@
-//! `fathom account` and `fathom pathsearch`: the same counts, by every meter that works there.
+//! Tests of `fathom account` and `fathom pathsearch` under the profiles: the same counts, by every
+//! meter that works there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{fathom, run};
 
-/// The report of a metered command, or the run if there is none.
+/// The report of a metered command, or the failed run.
 fn report(place: &Profile, words: &[&str], script: &str, dir: &Path) -> Result<Value, Ran> {
     let to = dir.join("report");
     let _ = fs::remove_file(&to);
@@ -48,7 +49,7 @@ fn counts(report: &Value) -> BTreeMap<String, (u64, u64)> {
 const SCRIPT: &str = "find bush >/dev/null; (cat bush/d1/f1 & wait); cd bush; for n in 1 2 3; do \
                       test -e /no/such; done; exec cat d2/f2 /nowhere/either 2>/dev/null";
 
-/// What a meter says where it is unavailable.
+/// The reason that a meter gives where it is unavailable.
 fn why_not(place: &str, meter: &str) -> Option<&'static str> {
     match (place, meter) {
         ("4.18" | "5.4", "bpf") => Some("requires Linux 5.8"),

@@ -25,8 +25,8 @@ use crate::support::run;
 use crate::support::run::Ran;
 use crate::support::trees::grow;
 
-/// Kernels and sandboxes. Each kernel lacks what a newer one lacks, and more, so that the oldest finds
-/// most faults.
+/// Profiles of kernels and sandboxes, oldest kernel first. An older kernel lacks all calls that a
+/// newer one lacks, so the oldest finds most faults.
 fn filters() -> Vec<Profile> {
     let mut all = Profile::kernels();
     all.truncate(effort(1, all.len()));
@@ -37,8 +37,8 @@ fn filters() -> Vec<Profile> {
     all
 }
 
-/// And places where a part of the file system is missing or may not be used: commands read `tree`
-/// and write only into `out`, a mount point.
+/// Those of [`filters`], and profiles in which a part of the file system is missing or must not be
+/// used: commands read `tree` and write only into `out`, a mount point.
 fn places(tree: &Path, out: &Path) -> Vec<Profile> {
     let mut all = filters();
     all.extend([
@@ -52,8 +52,8 @@ fn places(tree: &Path, out: &Path) -> Vec<Profile> {
     all
 }
 
-/// Runs a command as it is and in each place, and compares the outcomes. In the places that `unlike`
-/// names, the command must say something else: exit with a status other than 0 and this text on
+/// Runs a command without a profile and with each, and compares the results. With the profiles that
+/// `unlike` names, the command must fail instead: exit with a status other than 0 and this text on
 /// stderr.
 fn compare<T: Debug + PartialEq>(
     places: &[Profile],
@@ -83,14 +83,14 @@ fn compare<T: Debug + PartialEq>(
     }
 }
 
-/// A tmpfs on which reading changes nothing.
+/// Mounts a tmpfs with noatime, so that reading changes nothing.
 fn tmpfs_noatime(at: &Path) -> PathBuf {
     let (flags, options) = (MountFlags::NOATIME, c"mode=755");
     mount("tmpfs", dir(at), "tmpfs", flags, options).unwrap();
     at.to_owned()
 }
 
-/// Mounts one of each file system below `base`, with a tree in each. Returns type and place.
+/// Mounts one file system of each type below `base`, with a tree in each. Returns types and paths.
 fn file_systems(base: &Path, entries: usize) -> Vec<(&'static str, PathBuf)> {
     let mut all = Vec::new();
     for make in [EXT4[0], XFS[0], BTRFS[0]] {

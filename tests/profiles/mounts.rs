@@ -1,4 +1,4 @@
-//! `fathom mounts`: the same mount points.
+//! Tests of `fathom mounts` under the profiles: the same mount points.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// What is reported of the mounts, in order of their targets.
+/// The reported facts of each mount, in order of their targets.
 fn mounts(ran: &Ran, _: &Profile) -> Vec<String> {
     let value = ran.json();
     let about = |mount: &Value| {
@@ -36,7 +36,7 @@ fn every_method_finds_the_same_mount_points() {
             file(tree.join("over/hidden"), 100);
             tmpfs(tree.join("over"));
             let places = places(&tree, &out);
-            // Calls that no other call can replace.
+            // Errors of calls that have no replacement.
             let missing = "files beneath it: Function not implemented (os error 38)";
             let forbidden = "files beneath it: Operation not permitted (os error 1)";
             let open_tree = [

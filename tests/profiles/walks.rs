@@ -1,4 +1,4 @@
-//! `fathom walk`: the same digest by every engine that works there.
+//! Tests of `fathom walk` under the profiles: the same digest by every engine that works there.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Places where there is no statx(2), and so neither birth times nor attributes.
+/// Profiles without statx(2), and so without birth times and attributes.
 pub(crate) const WITHOUT_STATX: [&str; 2] = ["gvisor", "docker-18.03"];
 
-/// What a walk counts; without the digest where metadata is missing, which the walk must say.
+/// The totals of a walk; without the digest where metadata is missing, which the walk must report.
 fn totals(ran: &Ran, place: &Profile) -> Value {
     let mut value = ran.json();
     let warnings = value["warnings"].to_string();

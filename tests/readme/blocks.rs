@@ -1,4 +1,4 @@
-//! The pages, and the blocks in them that show a command and what it prints.
+//! Finds the blocks of the pages that show a command and its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// A fenced block of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// From the top of the repository.
+    /// The path from the top of the repository.
     pub(crate) page: PathBuf,
-    /// Of the fence that opens it, from 1.
+    /// The line of the opening fence, counted from 1.
     pub(crate) line: usize,
     pub(crate) mark: Mark,
     pub(crate) text: Vec<String>,
 }
 
-/// What the comment before a block says.
+/// The content of the comment before a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,
@@ -44,7 +44,7 @@ impl Block {
         self.parts().0.join("\n")
     }
 
-    /// What they print.
+    /// The output that the block shows.
     pub(crate) fn shown(&self) -> String {
         self.parts().1.join("\n")
     }
@@ -92,7 +92,7 @@ pub(crate) fn fenced() -> Vec<Block> {
         .collect()
 }
 
-/// Those that show what is typed at a prompt.
+/// The blocks with a prompt.
 pub(crate) fn all() -> Vec<Block> {
     fenced().into_iter().filter(Block::has_prompt).collect()
 }

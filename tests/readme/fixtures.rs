@@ -20,9 +20,9 @@ use crate::support::{Need, in_namespace, require};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fixture {
-    /// /srv with mounts in it, two of which do not answer, and files beneath one.
+    /// /srv with mounts in it, two of which do not answer, and files beneath a mount.
     Srv,
-    /// The same, and mounts over mounts, on a file, and of btrfs with subvolumes.
+    /// The same, with mounts over mounts, a mount on a file, and a btrfs with subvolumes.
     Mounts,
     /// /srv on ext4 with forty thousand files, and a small tmpfs in it.
     Tree,
@@ -61,8 +61,8 @@ impl Fixture {
     }
 }
 
-/// Runs every block on this fixture, in the order of the pages, and compares what it prints with
-/// what it shows.
+/// Runs every block on this fixture, in the order of the pages, and compares its output with the
+/// page.
 pub(crate) fn check_examples(fixture: Fixture) {
     let blocks = all().into_iter().filter_map(|block| match &block.mark {
         Mark::Run {
@@ -96,7 +96,7 @@ pub(crate) fn check_examples(fixture: Fixture) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// A directory for each page, in which its blocks are run one after the other.
+/// The directory in which the blocks of a page run, one after the other.
 fn home(at: &Path, block: &Block) -> PathBuf {
     dir(at.join(block.page.file_stem().unwrap()))
 }
@@ -117,13 +117,13 @@ fn differing(blocks: &[(bool, Block)], home: impl Fn(&Block) -> PathBuf) -> Vec<
     blocks.iter().filter_map(differs).collect()
 }
 
-/// The directory of another build (such as a release build) whose figures a page should show:
-/// then everything that it prints is printed here too.
+/// The directory of a different build (such as a release build) that provides the figures of the
+/// pages: its output is printed in addition.
 fn other_build() -> Option<PathBuf> {
     std::env::var_os("FATHOM_EXAMPLES_OF").map(PathBuf::from)
 }
 
-/// What a script prints, on standard output and standard error together: at a terminal of 80
+/// The output of a script, standard output and standard error together: on a terminal of 80
 /// columns, or into a pipe.
 fn printed(script: &str, home: &Path, piped: bool) -> String {
     let tested = || {
@@ -140,7 +140,7 @@ fn printed(script: &str, home: &Path, piped: bool) -> String {
         "PATH",
         format!("{}:{path}:/usr/sbin:/sbin", programs.display()),
     );
-    // Colours are not what is compared.
+    // Colors are not compared.
     command.envs([("LC_ALL", "C.UTF-8"), ("NO_COLOR", "1")]);
     on_one_processor(&mut command);
     if piped {
@@ -150,7 +150,7 @@ fn printed(script: &str, home: &Path, piped: bool) -> String {
     }
 }
 
-/// Restricts the command to one processor: the engine chosen depends on their number.
+/// Restricts the command to one processor: the plan depends on the number of processors.
 fn on_one_processor(command: &mut Command) {
     let allowed = sched_getaffinity(None).unwrap();
     let first = (0..CpuSet::MAX_CPU).find(|at| allowed.is_set(*at)).unwrap();
@@ -194,7 +194,7 @@ fn srv(at: &Path, more: bool) -> Vec<Server> {
 /// The fixture for walks and dumps.
 fn tree(at: &Path) -> Vec<Server> {
     let srv = Path::new("/srv");
-    // As on a large disk, and with as many inodes as on a small one.
+    // The block size of a large disk, and the number of inodes of a small one.
     disk(
         Make {
             mkfs: "-b 4096 -N 65536",
@@ -221,7 +221,7 @@ fn tree(at: &Path) -> Vec<Server> {
     tmpfs("scratch", &srv.join("scratch"));
     file(srv.join("scratch/x"), 3_000_000);
     fs::hard_link(srv.join("scratch/x"), srv.join("scratch/y")).unwrap();
-    // On the disk: an engine that reads the device need not wait for it.
+    // Write everything to disk, so that an engine that reads the device need not wait for that.
     rustix::fs::sync();
     Vec::new()
 }

@@ -1,4 +1,4 @@
-//! Every link of every page leads to a file that is there, and to a heading that is in it.
+//! Tests that every link of every page leads to an existing file, and to a heading in it.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -54,7 +54,7 @@ fn every_page_is_in_the_book_once() {
     assert_eq!(once.into_iter().cloned().collect::<BTreeSet<_>>(), there);
 }
 
-/// What the links of a page lead to, but for those in code.
+/// The targets of the links of a page, except links inside code.
 fn links(text: &str) -> Vec<String> {
     let prose = without_code(text);
     let targets = prose
@@ -70,7 +70,7 @@ fn without_code(text: &str) -> String {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            // Every other piece between backticks is code; a link's text may be.
+            // Every second piece between backticks is code. The text of a link may be code, too.
             let pieces = line.split('`').enumerate();
             let kept = pieces.map(|(at, piece)| if at % 2 == 1 { "" } else { piece });
             out.extend(kept);
@@ -80,7 +80,7 @@ fn without_code(text: &str) -> String {
     out
 }
 
-/// A name beside a page, from the top of the repository.
+/// A path relative to a page, converted to a path from the top of the repository.
 fn beside(page: &Path, name: &str) -> PathBuf {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(name).components() {
@@ -92,7 +92,7 @@ fn beside(page: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// The names that headings have in links: small letters, digits, dashes for blanks.
+/// The anchors of headings: lower-case letters, digits, dashes for blanks.
 fn headings(text: &str) -> BTreeSet<String> {
     let mut in_block = false;
     let mut names = BTreeSet::new();

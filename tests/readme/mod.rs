@@ -17,7 +17,7 @@ mod shape;
 use blocks::{Block, Mark};
 use fixtures::Fixture;
 
-/// Blocks that say why they are not run. One more is a decision.
+/// The number of blocks that state why they are not run. Adding one is a deliberate decision.
 const NOT_RUN: usize = 7;
 
 #[test]

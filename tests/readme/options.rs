@@ -1,12 +1,12 @@
-//! What the pages tell the reader to type can be typed.
+//! Tests that the commands in the pages have existing options.
 
 use std::collections::BTreeMap;
 
 use super::blocks::fenced;
 use crate::support::{fathom, run};
 
-/// The command lines of fathom in a line of a page: what stands behind its name, up to the end of
-/// the command.
+/// The command lines of fathom in a line of a page: the text after its name, up to the end of the
+/// command.
 fn command_lines(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices("fathom ")
         .filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric()))

@@ -1,20 +1,20 @@
-//! Whether two outputs are of one shape: the same words in the same order, whatever their numbers.
+//! Compares the shapes of two outputs: the same words in the same order, with any numbers.
 
-/// A word, without what differs from run to run.
+/// A word, without the parts that differ between runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Word {
     /// Any words, or none: `...`
     Any,
     Plain(String),
-    /// The beginning of a word that was cut off to fit; of a list, what is whole of it.
+    /// The beginning of a truncated word; of a truncated list, the complete words.
     Cut(String),
 }
 
-/// Where `printed` leaves the shape of `shown`; `None` where it does not.
+/// The first difference between the shapes of `shown` and `printed`; `None` if they match.
 pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
     let (shown, printed) = (words(shown), words(printed));
-    // How far the words of `printed` go with ever more of `shown`: a match may begin again only
-    // behind an `Any`.
+    // The prefixes of `printed` that match the words of `shown` so far. Words of `printed` may be
+    // skipped only at an `Any`.
     let mut reached = vec![false; printed.len() + 1];
     reached[0] = true;
     for (at, word) in shown.iter().enumerate() {
@@ -74,10 +74,10 @@ fn words(text: &str) -> Vec<Word> {
         let last_is_number = matches!(words.last(), Some(Word::Plain(last)) if last.ends_with('#'));
         words.push(match word {
             "..." | "…" | "[...]" => Word::Any,
-            // What there is no figure of.
+            // A figure that is unknown.
             "-" => Word::Plain("#".to_owned()),
             _ => {
-                // A time may come in any unit, a size in bytes.
+                // A time may have any unit, a size may be in bytes.
                 let unit = word.trim_end_matches([',', ';', ':', ')', '.']);
                 let behind = &word[unit.len()..];
                 match unit {

@@ -1,4 +1,4 @@
-//! What is downloaded from a repository on a server, and what is cached of it.
+//! Tests of downloads from a repository on a server, and of the cache.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -50,7 +50,7 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     let all = index();
     assert!(all > 2, "{all}");
     assert_eq!(reads(&["--cache-dir", "caches"]).0, all);
-    // What the last run has written is cached, too.
+    // Files that the last run has written are cached, too.
     assert_eq!(reads(&["--cache-dir", "caches"]).0, 0);
     assert_eq!(cached().len(), all + 2);
     for (nth, path) in cached().iter().enumerate() {
@@ -66,7 +66,7 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     assert_eq!(cached().len(), all + 3);
     assert_eq!(reads(&["--cache-dir", "caches"]).0, 0);
     assert_eq!(reads(&["--no-cache"]).0, all + 4);
-    // No directory can be made there, by root either.
+    // Not even root can create a directory there.
     let (read, said) = reads(&["--cache-dir", "/proc/none/caches"]);
     assert_eq!(read, all + 5);
     assert!(
@@ -88,7 +88,8 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     assert!(cached().len() >= all + 5);
 }
 
-/// What a repeated snapshot downloads: requests for files of each directory of the repository, and all bytes.
+/// Checks that a repeated snapshot downloads little: requests for files of each directory of the
+/// repository, and all bytes.
 pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
     let dump = |words: &[&str]| {
         proxy.take();
@@ -118,13 +119,14 @@ pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
     let change = |round: &str| (0..10).for_each(|nth| fs::write(path(nth), round).unwrap());
     let without = ["--no-cache"];
     dump(&without);
-    // Each tree, the index, and all snapshots.
+    // Without a cache, the run downloads each tree, the index, and all snapshots.
     let (requests, _) = dump(&without);
     assert!(requests[0] > 100, "{requests:?}");
     assert_eq!(requests[1..], [1, 1]);
     assert_eq!(dump(&without).0, [requests[0], 1, 2]);
 
-    // The pack of the trees, and what the first three runs have written beside it.
+    // The run downloads the pack of the trees, and the indexes and snapshots that the first three
+    // runs have written.
     let with = ["--cache-dir", "caches"];
     assert_eq!(dump(&with).0, [1, 1, 3]);
     let (requests, bytes) = dump(&with);
@@ -139,7 +141,7 @@ pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
         change(round);
     }
 
-    // What is damaged is downloaded again.
+    // Damaged cache files are downloaded again.
     let mut damage = Command::new("find");
     damage.current_dir(&place.at).args(["caches", "-path"]);
     damage.args(["*/data/*", "-type", "f", "-exec", "truncate", "-s", "-1"]);
@@ -148,7 +150,8 @@ pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
     assert!(requests[0] > 0 && requests[0] < 10, "{requests:?}");
     assert_eq!(dump(&with).0, [0, 0, 0]);
 
-    // restic uses the same files, and what it removes from the repository disappears from the cache.
+    // restic uses the same files, and files that it removes from the repository disappear from the
+    // cache.
     let mut restic = Command::new("restic");
     restic.args(["--repo", &place.location, "--cache-dir", "caches"]);
     restic.args(["forget", "--keep-last", "1", "--prune"]);
@@ -165,7 +168,7 @@ pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
     );
 }
 
-/// A snapshot with a cache: what it says, after a check of the repository.
+/// Makes a snapshot with a cache, and checks the repository. Returns the run.
 fn with_cache(place: &Place, change: &str) -> Ran {
     fs::write(place.at.join("tree/with cache"), change).unwrap();
     let said = run(&mut place.dump(args!["tree", "--cache-dir", "caches"])).exits(0);
@@ -182,7 +185,8 @@ fn files_in(caches: &Path) -> Vec<PathBuf> {
     found.lines().map(PathBuf::from).collect()
 }
 
-/// A cache that is full, read-only or damaged costs time, and nothing outside of it is touched.
+/// Checks that a full, read-only or damaged cache costs only time, and that no file outside the
+/// cache is touched.
 pub(crate) fn bad_caches_are_harmless(place: &Place) {
     let caches = dir(place.at.join("caches"));
     with_cache(place, "first");
@@ -195,7 +199,7 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
     };
     let damages: [Damage<'_>; 7] = [
         ("truncated", &|path| resize(path, 7)),
-        // Much more than the memory of a machine.
+        // A file much larger than memory.
         ("huge", &|path| resize(path, 1 << 43)),
         ("empty", &|path| fs::write(path, "").unwrap()),
         ("other", &|path| fs::write(path, "something else").unwrap()),
@@ -226,7 +230,7 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
             let sum = tool(Command::new("sha256sum").arg(path));
             path.is_symlink() || sum.starts_with(path.file_name().unwrap().as_bytes())
         };
-        // Packs that were not needed remain as they are.
+        // Damaged packs that were not needed are not replaced.
         let packs = |path: &PathBuf| path.to_str().unwrap().contains("/data/");
         let files = files_in(&caches);
         let (good, bad): (Vec<_>, Vec<_>) = files
@@ -258,7 +262,7 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
     );
     fs::remove_file(&caches).unwrap();
 
-    // A symlink to a directory with such names, and others.
+    // The cache has a symlink to a directory with the names of cache files, and with other files.
     with_cache(place, "anew");
     let id = fs::read_dir(&caches)
         .unwrap()
@@ -274,7 +278,7 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
     assert_eq!(fs::read(id.join("snapshots/00/notes")).unwrap(), b"kept");
     fs::remove_dir_all(&caches).unwrap();
 
-    // A full one, and one that becomes read-only when it has something.
+    // A cache on a full file system, and a cache that becomes read-only after files were cached.
     dir(&caches);
     rustix::mount::mount("small", &caches, "tmpfs", MountFlags::empty(), c"size=16k").unwrap();
     let said = with_cache(place, "full");
@@ -301,7 +305,8 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
     unmount_whole(&caches);
 }
 
-/// Several processes with one cache, while restic removes what they have cached, and another repository in the same place.
+/// Several processes share a cache, while restic removes cached files from the repository, and a
+/// different repository replaces it.
 pub(crate) fn caches_follow_the_repository(place: &Place) {
     dir(place.at.join("nights"));
     let restic = |words: &[&str]| {
@@ -347,7 +352,7 @@ pub(crate) fn caches_follow_the_repository(place: &Place) {
     };
     nightly("first");
     assert_eq!(nightly("second")["files_changed"], 60);
-    // Everything that the cache and the catalog know is gone.
+    // restic removes everything that the cache and the catalog refer to.
     restic(&["forget", "--keep-last", "1", "--prune"]);
     assert_eq!(nightly("third")["files_changed"], 60);
     let list = run(&mut place.restic(args!["list", "snapshots"])).exits(0);
@@ -362,7 +367,7 @@ pub(crate) fn caches_follow_the_repository(place: &Place) {
         (&made["parent"], &made["files_unmodified"]),
         (&Value::Null, &0.into())
     );
-    // Another repository under the same URL.
+    // A different repository under the same URL.
     fs::remove_dir_all(&place.dir).unwrap();
     copy_fixture("version1", &place.dir);
     let made = nightly("fifth");

@@ -1,4 +1,4 @@
-//! Files that change, disappear or cannot be read while a snapshot is made.
+//! Tests of files that change, disappear or cannot be read during a snapshot.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -24,10 +24,10 @@ use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
 
-/// More than one read(2) gets.
+/// The size of a file that needs more than one read(2).
 const LARGE: usize = 24 << 20;
 
-/// Restores the last snapshot, and compares what restic has written with it.
+/// Restores the last snapshot, and lets restic verify the restored files.
 fn verified(at: &Path, name: &str) -> std::path::PathBuf {
     check(at);
     let to = at.join(name);
@@ -36,14 +36,14 @@ fn verified(at: &Path, name: &str) -> std::path::PathBuf {
     to
 }
 
-/// Makes a snapshot, and calls `act` while a file is being read: exit status and JSON.
+/// Makes a snapshot, and calls `act` while a file is being read. Returns exit status and JSON.
 fn with_open(
     at: &Path,
     words: impl IntoIterator<Item = OsString>,
     path: &Path,
     act: impl FnOnce(),
 ) -> (Option<i32>, Value) {
-    // A part of the file has been read, and its size is known.
+    // At this moment, a part of the file has been read, and its size is known.
     let mut reads = 0;
     let hold = Hold::when(Stop::Read(path), move |_| {
         reads += 1;
@@ -85,7 +85,8 @@ fn set_len(path: &Path, len: u64) {
     file.unwrap().set_len(len).unwrap();
 }
 
-/// It has the size that it had when it was opened, and a warning names it; the next snapshot has it as it is then.
+/// The snapshot stores the size that the file had when it was opened, and a warning names the file.
+/// The next snapshot stores its size at that time.
 #[test]
 fn a_file_that_changes_while_it_is_read_has_its_first_size() {
     if !require(&NEEDS) {
@@ -127,7 +128,7 @@ fn a_file_that_changes_while_it_is_read_has_its_first_size() {
                 1 => assert!(zeros.iter().all(|&byte| byte == 0)),
                 _ => assert!(differing.is_none_or(|at| at < 20), "{differing:?}"),
             }
-            // Everything else is known from the catalog.
+            // The catalog describes all other files.
             let (made, _) = tracked(ground, words());
             assert_eq!(
                 (&made["files_changed"], &made["files_unmodified"]),
@@ -146,7 +147,7 @@ fn init_with_state(ground: &Path) {
     fs::create_dir(ground.join("state")).unwrap();
 }
 
-/// What changes between the walk and the reading of a file, as by `fathom dump -o`.
+/// Files that change between the walk and their reading, like in `fathom dump -o`.
 #[test]
 fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
     if !require(&NEEDS) {
@@ -155,7 +156,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
     in_namespace(|ground| {
         init_with_state(ground);
         let tree = dir(ground.join("tree"));
-        // Entries of a directory are read in the order of their names.
+        // The entries of a directory are read in order of their names.
         let first = tree.join("a first");
         fs::write(&first, Dice::new(9).bytes(LARGE)).unwrap();
         let path = |name: &str| tree.join(name);
@@ -208,7 +209,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
             let skipped = [&b"fifo"[..], b"lost", b"other"];
             !skipped.iter().any(|name| path.ends_with(name))
         });
-        // The directory itself is as it was when it was walked.
+        // The metadata of the directory is that of the walk.
         let without_top = |mut tree: Snapshot| {
             tree.retain(|path, _| !path.is_empty());
             tree
@@ -220,7 +221,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
     });
 }
 
-/// A FUSE server that fails reads: the files are skipped, and are in the next snapshot.
+/// A FUSE server fails reads: those files are skipped, and are in the next snapshot.
 #[test]
 fn files_with_read_errors_are_in_the_next_snapshot() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
@@ -269,7 +270,8 @@ fn files_with_read_errors_are_in_the_next_snapshot() {
     });
 }
 
-/// A file that ends before its size is stored as far as it goes, and read again by each snapshot.
+/// A file that ends before the size that stat reports is stored up to its end, and read again by
+/// each snapshot.
 #[test]
 fn files_that_end_before_their_size_are_named() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
@@ -322,7 +324,7 @@ fn snapshots_are_sound_while_files_change() {
             2,
             |seed, until| harass(&tree, until, seed),
             || {
-                // Enough, and until something has changed while it was read.
+                // At least eight snapshots, and until a file has changed while it was read.
                 let (started, mut nth) = (Instant::now(), 0);
                 while nth < 8 || wrong == 0 {
                     assert!(started.elapsed() < Duration::from_secs(600));
@@ -347,8 +349,8 @@ fn snapshots_are_sound_while_files_change() {
     });
 }
 
-/// With inodes of 128 bytes, ext4 has times in whole seconds: a file that is written twice within a second may be the same
-/// by its times.
+/// On ext4 with inodes of 128 bytes, times have whole seconds: a file that is written twice within
+/// a second may keep its times.
 #[test]
 fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
     let tools = ["mkfs.ext4", "debugfs"].map(Need::Program);
@@ -367,7 +369,7 @@ fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
             let path = file(at.join("tree/d/f"), 3000);
             file(at.join("tree/e/settled"), 3000);
             let words = || args!["disk/tree"].into_iter().chain(state.iter().cloned());
-            // The walk has begun, and has not seen the file.
+            // The walk has begun, but has not reached the file.
             let hold = Hold::new(Stop::Open(path.parent().unwrap()));
             let mut child = quiet(dump_command(ground, words()));
             assert_eq!(hold.wait(&mut child), child.id());
@@ -375,7 +377,7 @@ fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
             let seen = path.metadata().unwrap();
             drop(hold);
             assert!(child.wait().unwrap().success());
-            // As if the snapshot and this change had taken no time.
+            // Write the file a second time, and set its times back to those of the first write.
             fs::write(&path, [2; 3000]).unwrap();
             unmount_whole(&at);
             for (field, time) in [("ctime", seen.ctime()), ("mtime", seen.mtime())] {

@@ -1,5 +1,5 @@
-//! Snapshots with a state directory while the tree changes: directories in which nothing has changed keep their trees, and
-//! every tree is the one that an archive of everything makes.
+//! Tests of snapshots with a state directory while the tree changes: the trees of unchanged
+//! directories are reused, and every tree equals that of a complete snapshot.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn counts(at: &Path) -> (u64, u64, u64) {
     (nodes.len() as u64 - directories, directories, bytes)
 }
 
-/// What a snapshot of fathom says of all its files and directories.
+/// The numbers of all files and directories and their size, by the JSON of fathom.
 fn told(made: &Value) -> (u64, u64, u64) {
     let sum = |names: [&str; 3]| names.iter().map(|name| made[name].as_u64().unwrap()).sum();
     (
@@ -71,7 +71,7 @@ fn directories_without_changes_are_neither_encoded_nor_looked_up() {
         let words = || args!["disk/tree"];
         let first = tracked(ground, words()).0;
         assert_eq!(first["files_new"], 300);
-        // One file has changed: the trees of its directories are read, and no others.
+        // After a change of one file, only the trees of its parent directories are read.
         file(tree.join("d7/e/f"), 200);
         let (made, few) = tracked(ground, words());
         assert_eq!(
@@ -88,12 +88,12 @@ fn directories_without_changes_are_neither_encoded_nor_looked_up() {
         );
         assert_eq!(told(&made), counts(ground));
         assert_eq!(last(ground)["parent"], first["snapshot"]);
-        // With other options the catalog does not tell what has changed.
+        // With different options, the catalog cannot be used to find the changes.
         file(tree.join("d8/e/f"), 200);
         let (made, all) = tracked(ground, args!["disk/tree", "--exclude", "none"]);
         assert_eq!(made["directories_unmodified"], 598);
         assert!(few + 500 < all, "{few} {all}");
-        // restic finds everything as it is.
+        // A snapshot by restic gives the same tree.
         restic(ground, args!["backup", "disk/tree"]).exits(0);
         let found = trees(ground);
         assert_eq!(found[2], found[3]);
@@ -120,7 +120,7 @@ fn trees_are_those_of_restic_while_directories_move() {
             }
             settle(&tree);
             let backup = || drop(restic(ground, args!["backup", "tree"]).exits(0));
-            // If restic comes first, its snapshot is the last one, and the catalog is of another.
+            // If restic comes first, the last snapshot is not the one of the catalog.
             let restic_is_first = dice.one_in(4);
             if restic_is_first {
                 backup();
@@ -135,7 +135,8 @@ fn trees_are_those_of_restic_while_directories_move() {
                 panic!()
             };
             assert_eq!(one, other, "round {round}: {found:?}");
-            // Old versions of restic record no summary, so fathom keeps no trees of their snapshots.
+            // Old versions of restic record no summary, so fathom cannot reuse trees of their
+            // snapshots.
             if !restic_is_first {
                 let id = last(ground)["id"].as_str().unwrap().to_owned();
                 restic(ground, args!["forget", id]).exits(0);

@@ -1,4 +1,4 @@
-//! Locks, and what ends a process while it makes a snapshot.
+//! Tests of locks, and of signals and kills during a snapshot.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -19,22 +19,23 @@ use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{in_namespace, require, run};
 
-/// Holds the next process, or the server that works for it, where it lists the indexes: then the repository has the lock of
-/// that process.
+/// Holds the next process (or its server) that lists the indexes: at that moment, the repository
+/// has the lock of the process.
 pub(crate) fn hold_with_lock(repository: &Path) -> Hold {
     Hold::new(Stop::Open(&repository.join("index")))
 }
 
-/// Sends a signal to a process that is held, lets it go on, and returns how it has ended.
+/// Sends a signal to a held process, and releases it. Returns its exit status.
 pub(crate) fn end_held(mut child: Child, hold: Hold, signal: Signal) -> ExitStatus {
     kill_process(Pid::from_child(&child), signal).unwrap();
     drop(hold);
     child.wait().unwrap()
 }
 
-/// Kills snapshots where a file of the repository or of the state directory is opened, each at a later moment, so that the
-/// moments are spread over a whole snapshot. `make` changes the tree, and returns the command of the snapshot with this
-/// number: those with even numbers have a state directory.
+/// Kills snapshots at the moment when they open a file of the repository or of the state directory,
+/// each at a later file, so that the moments are spread over a whole snapshot. `make` changes the
+/// tree, and returns the command of the snapshot with this number: even numbers use a state
+/// directory.
 pub(crate) fn kill_snapshots(at: &Path, repository: &Path, mut make: impl FnMut(u64) -> Command) {
     let watched = [repository.to_owned(), at.join("state")];
     let opens = [0, 1].map(|nth| {
@@ -49,7 +50,7 @@ pub(crate) fn kill_snapshots(at: &Path, repository: &Path, mut make: impl FnMut(
         let (hold, _) = hold_at_open(&watched, nth);
         let mut child = quiet(make(round + 2));
         let has_ended = || child.try_wait().unwrap().is_some();
-        // One snapshot may open fewer files than another.
+        // Snapshots may differ in the number of files that they open.
         if hold.wait_unless(has_ended).is_some() {
             let status = end_held(child, hold, Signal::KILL);
             assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
@@ -59,7 +60,8 @@ pub(crate) fn kill_snapshots(at: &Path, repository: &Path, mut make: impl FnMut(
     assert!(4 * killed >= 3 * rounds, "{killed} of {rounds}, {opens:?}");
 }
 
-/// Holds the process that opens a file or directory below `watched` after so many others, which are counted.
+/// Holds the process that opens the file or directory number `nth` below `watched`. Also returns
+/// the number of files opened so far.
 fn hold_at_open(watched: &[PathBuf; 2], nth: u64) -> (Hold, Arc<AtomicU64>) {
     let (watched, opens) = (watched.clone(), Arc::new(AtomicU64::new(0)));
     let count = Arc::clone(&opens);
@@ -110,7 +112,8 @@ fn locks_are_respected_both_ways() {
         drop(hold);
         assert!(ours.wait().unwrap().success());
 
-        // A signal takes the lock away; what only kill -9 leaves does not stop the next snapshot.
+        // After a signal, the lock is removed. A lock left by kill -9 does not prevent the next
+        // snapshot.
         for (signal, left) in [(Signal::TERM, 0), (Signal::KILL, 1)] {
             let hold = hold_with_lock(&repository);
             let mut ours = quiet(dump_command(ground, args!["tree"]));
@@ -141,12 +144,13 @@ fn kills_leave_a_sound_repository_and_lose_nothing() {
                 let text = format!("{round} {nth} ").repeat(20_000);
                 fs::write(path, text).unwrap();
             }
-            // Every other one with a catalog, which must not outrun its snapshot.
+            // Every second snapshot uses a catalog, which must not be newer than its snapshot.
             let words = [&args!["tree"][..], &args!["--state", "state"]].concat();
             let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
             dump_command(ground, words)
         });
-        // Another process may have the PID of one that was killed by now, so that its lock is no stale one.
+        // A new process may have the PID of a killed one, so that restic does not take its lock for
+        // stale.
         restic(ground, args!["unlock", "--remove-all"]).exits(0);
         check(ground);
         dump(ground, args!["tree", "--state", "state"]);

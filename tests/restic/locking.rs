@@ -1,4 +1,5 @@
-//! Locks: those of others are respected, and no snapshot outlives its own.
+//! Tests of locks: fathom respects other locks, and makes no snapshot after it has lost its own
+//! lock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +23,7 @@ use crate::support::trees::Dice;
 use crate::support::wait::wait_until;
 use crate::support::{Need, in_namespace, require, run};
 
-/// What a process that is let go again has said.
+/// The exit status and messages of a process, after it was released.
 fn ended(child: Child) -> (Option<i32>, String) {
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -37,7 +38,7 @@ fn told(mut command: Command) -> Child {
         .unwrap()
 }
 
-/// While a snapshot is being made, its lock is removed, or is not renewed for half an hour.
+/// During a snapshot, its lock is removed, or is not renewed for half an hour.
 #[test]
 fn no_snapshot_outlives_its_lock() {
     if !require(&NEEDS) || !require(&[CC]) {
@@ -80,7 +81,7 @@ fn no_snapshot_outlives_its_lock() {
     });
 }
 
-/// The lock is removed at any moment, also when the snapshot has just been written.
+/// The lock is removed at a random moment, even just after the snapshot was written.
 #[test]
 fn a_lock_that_is_lost_at_any_moment_leaves_no_snapshot() {
     if !require(&NEEDS) {
@@ -129,8 +130,8 @@ fn a_lock_that_is_lost_at_any_moment_leaves_no_snapshot() {
     });
 }
 
-/// restic holds a lock of its own, in another PID namespace and as seen by a clock that is half an hour ahead. Only restic unlock says that
-/// such a lock is stale.
+/// restic holds an exclusive lock in a different PID namespace, with a clock that is half an hour
+/// ahead. Only restic unlock may decide that such a lock is stale.
 #[test]
 fn an_exclusive_lock_is_respected_whatever_its_age() {
     if !require(&NEEDS) || !require(&[CC, Need::Program("unshare")]) {
@@ -165,12 +166,12 @@ fn an_exclusive_lock_is_respected_whatever_its_age() {
             let said = run(&mut command).exits(2).stderr;
             assert!(said.contains("locked by process"), "{said}");
         }
-        // A dry run writes nothing, and needs no lock.
+        // A dry run writes nothing, so it needs no lock.
         let planned = run(&mut dump_command(ground, args!["tree", "-n", "--json"]))
             .exits(0)
             .json();
         assert_eq!(planned["result"]["snapshot"], serde_json::Value::Null);
-        // The other process ends while fathom waits for it.
+        // The process that holds the lock ends while fathom waits for it.
         let mut waiting = dump_command(ground, args!["tree", "--retry-lock", "10m"]);
         let mut waiting = waiting
             .stderr(Stdio::piped())
@@ -206,14 +207,15 @@ fn a_lock_that_cannot_be_read_is_a_lock() {
             said.contains("cannot be read") && said.contains("unlock --remove-all"),
             "{said}"
         );
-        // An interrupted program may leave an empty file, which restic skips, too.
+        // An interrupted program may leave an empty lock file, which restic ignores, too.
         fs::write(&lock, "").unwrap();
         dump(ground, args!["tree"]);
     });
 }
 
-/// Snapshots beside prune, forget and unlock, a few for each: a loop without end might keep them from ever getting a lock. Some of them
-/// lose their lock, and some are stopped, while their lock becomes stale.
+/// Snapshots run beside prune, forget and unlock, a few times each: an endless loop might prevent a
+/// snapshot from ever getting a lock. Some snapshots lose their lock, and some are stopped until
+/// their lock is stale.
 #[test]
 fn snapshots_beside_prunes_rely_on_nothing_that_is_gone() {
     if !require(&NEEDS) || !require(&[CC]) {
@@ -235,7 +237,8 @@ fn snapshots_beside_prunes_rely_on_nothing_that_is_gone() {
                         thread::sleep(Duration::from_millis(5));
                         continue;
                     }
-                    // What is locked is not pruned; in every other round, the lock goes then.
+                    // prune fails while the repository is locked. In every second round, the lock
+                    // is then removed.
                     let ran = restic(
                         ground,
                         args!["forget", "--keep-last", "2", "--prune", "--max-unused", "0"],
@@ -288,7 +291,7 @@ fn snapshots_beside_prunes_rely_on_nothing_that_is_gone() {
     });
 }
 
-/// Between two prunes: the repository has what its snapshots need.
+/// Checks the repository between two prunes: all data of its snapshots exists.
 fn is_sound(ground: &Path) {
     let check = || -> Ran { restic(ground, args!["check", "--read-data"]) };
     wait_until("the repository is not locked", || {
@@ -299,7 +302,7 @@ fn is_sound(ground: &Path) {
     });
 }
 
-/// The modes of new files are those of restic, whatever the umask.
+/// New files have the same modes as those of restic, independent of the umask.
 #[test]
 fn files_of_a_repository_are_for_whom_its_configuration_is() {
     if !require(&NEEDS) {

@@ -45,7 +45,7 @@ fn restic(at: &Path, words: impl IntoIterator<Item = OsString>) -> Ran {
     run(&mut restic_command(at, words))
 }
 
-/// What restic prints.
+/// The output of restic.
 fn said(at: &Path, words: impl IntoIterator<Item = OsString>) -> String {
     String::from_utf8(restic(at, words).exits(0).stdout).unwrap()
 }
@@ -68,7 +68,8 @@ fn dump_command(at: &Path, words: impl IntoIterator<Item = OsString>) -> Command
     command
 }
 
-/// The engine writes the times of UTC in another form than restic, so this is another time zone.
+/// Sets environment variables for restic and fathom. TZ is not UTC, because restic and fathom write
+/// times in UTC differently.
 fn prepare(command: &mut Command, at: &Path) {
     command
         .current_dir(at)
@@ -77,7 +78,7 @@ fn prepare(command: &mut Command, at: &Path) {
         .env("TZ", "Asia/Tokyo");
 }
 
-/// The result of a snapshot.
+/// Makes a snapshot. Returns the JSON result.
 fn dump(at: &Path, words: impl IntoIterator<Item = OsString>) -> Value {
     let words = words.into_iter().chain(args!["--json"]);
     run(&mut dump_command(at, words)).exits(0).json()["result"].clone()
@@ -87,8 +88,9 @@ fn init(at: &Path) {
     copy_fixture("version2", &at.join("repo"));
 }
 
-/// Makes a repository with the password of the tests, without directories that would be empty. That of `version2` was made by
-/// restic with `--insecure-kdf`: with another key each program computes for half a second.
+/// Copies a repository with the password of the tests; it has no empty directories. restic made
+/// `version2` with `--insecure-kdf`: with a normal key, each program would compute for half a
+/// second.
 fn copy_fixture(name: &str, to: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/restic");
     dir(to.parent().unwrap());
@@ -114,7 +116,7 @@ fn check(at: &Path) {
     assert!(said.contains("no errors were found"), "{said}");
 }
 
-/// The tree that restic restores of the last snapshot.
+/// The tree that restic restores from the last snapshot.
 fn restored(at: &Path, name: &str) -> PathBuf {
     let to = at.join(name);
     restic(at, args!["restore", "latest", "--target", &to]).exits(0);
@@ -141,8 +143,8 @@ fn restic_checks_and_restores_odd_trees() {
         tool(large().args(["truncate", "-s", "3M", "{}", "+"]));
         dump(ground, args!["tree", "--tag", "odd", "--tag", "trees"]);
         check(ground);
-        // What restic restores of it is what restic restores of its own snapshot. (Old versions restore
-        // neither attributes of symlinks nor targets that are not UTF-8.)
+        // restic restores the same tree from fathom's snapshot as from its own. (Old versions
+        // restore neither attributes of symlinks nor targets that are not UTF-8.)
         let ours = restored(ground, "ours");
         restic(ground, args!["backup", "tree"]).exits(0);
         let theirs = restored(ground, "theirs");
@@ -190,7 +192,7 @@ fn restic_and_fathom_continue_each_others_snapshots() {
             let last = said.lines().last().unwrap().to_owned();
             serde_json::from_str::<Value>(&last).unwrap()
         };
-        // Whoever comes second reads no file, and finds every directory as it was.
+        // The second program reads no file, and finds every directory unchanged.
         let made = dump(ground, both());
         assert_eq!(
             (&made["files_new"], &made["parent"]),
@@ -212,7 +214,8 @@ fn restic_and_fathom_continue_each_others_snapshots() {
             "{found:?}"
         );
 
-        // One file changes: it is read, and one directory and those above it are written.
+        // After a change of one file, only that file is read, and only its parent directories are
+        // written.
         file(first.join("d1/f1"), 5000);
         let changed = dump(ground, both());
         assert_eq!(
@@ -222,8 +225,8 @@ fn restic_and_fathom_continue_each_others_snapshots() {
         assert_eq!(changed["directories_unmodified"], 3, "{changed}");
         assert_eq!(backup(both())["files_changed"], 0);
 
-        // Absolute and here. Other tests change the directories above this one while it runs, and
-        // the tree has their times, so the absolute path is one directly under the root.
+        // An absolute path, and the current directory. Other tests change the directories above
+        // this one, whose times are in the tree, so the absolute path is directly below the root.
         let absolute = Path::new("/mnt");
         mount_bind(&first, absolute).unwrap();
         for words in [args![absolute].to_vec(), args!["."].to_vec()] {
@@ -250,7 +253,7 @@ fn unchanged_files_are_not_opened() {
         init(ground);
         let tree = dir(ground.join("tree"));
         (0..200).for_each(|nth| drop(file(tree.join(format!("{nth}")), 100)));
-        // Files that were changed just before a snapshot are read by the next one, too.
+        // Files that changed just before a snapshot are also read by the next one.
         sleep(Duration::from_millis(1100));
         let opened = || {
             let words = args!["tree", "--json"];
@@ -264,7 +267,8 @@ fn unchanged_files_are_not_opened() {
     });
 }
 
-/// A snapshot with a state directory: its result, and how many calls opened or listed something.
+/// Makes a snapshot with a state directory. Returns its result, and the number of calls that opened
+/// or listed something.
 fn tracked(at: &Path, words: impl IntoIterator<Item = OsString>) -> (Value, u64) {
     let words = words.into_iter().chain(args!["--state", "state", "--json"]);
     let said = run(&mut dump_command(at, words)).exits(0).json();
@@ -307,7 +311,7 @@ fn a_state_directory_spares_all_work_on_an_unchanged_tree() {
         assert_eq!(first["files_new"], 300);
         let second = tracked(ground, words());
         let few = is_kept(&second, &first);
-        // Something else on the file system has changed: the tree is walked, and no more.
+        // A different file on the file system has changed: the tree is walked, but no file is read.
         file(other.join("beside"), 10);
         let third = tracked(ground, words());
         let walk = is_kept(&third, &second.0);
@@ -319,7 +323,7 @@ fn a_state_directory_spares_all_work_on_an_unchanged_tree() {
         );
         check(ground);
 
-        // What is in the snapshot beside the tree: the directories above it, and what was excluded.
+        // The tree of a snapshot also depends on the directories above SRC, and on the exclusions.
         chmod(&above, 0o700);
         let (other, _) = tracked(ground, words());
         assert_ne!(other["tree"], first["tree"]);
@@ -335,7 +339,7 @@ fn a_state_directory_spares_all_work_on_an_unchanged_tree() {
         assert_ne!(absolute["tree"], other["tree"]);
         assert_eq!(tracked(ground, words()).0["tree"], other["tree"]);
 
-        // A changed file, and a damaged catalog.
+        // A file has changed, and the catalog is damaged.
         file(tree.join("d1/f1"), 5000);
         let (changed, _) = tracked(ground, words());
         assert_eq!(changed["files_changed"], 1, "{changed}");
@@ -362,7 +366,7 @@ fn a_state_directory_hides_no_repair_of_the_repository() {
         let words = || args!["tree"];
         let first = tracked(ground, words()).0;
         assert_eq!(tracked(ground, words()).0["files_unmodified"], 50);
-        // All data is lost, and the index is built again: the next snapshot reads what is missing.
+        // All data is lost, and the index is built again: the next snapshot reads all files.
         let mut find = Command::new("find");
         find.arg(ground.join("repo/data"))
             .args(["-type", "f", "-delete"]);
@@ -374,7 +378,7 @@ fn a_state_directory_hides_no_repair_of_the_repository() {
             (&50.into(), &first["tree"])
         );
         check(ground);
-        // So does one after all snapshots were forgotten.
+        // The same after all snapshots were forgotten.
         let ids = said(ground, args!["list", "snapshots"]);
         let ids = ids.lines().map(OsString::from);
         restic(ground, args!["forget", "--prune"].into_iter().chain(ids)).exits(0);
@@ -383,7 +387,7 @@ fn a_state_directory_hides_no_repair_of_the_repository() {
     });
 }
 
-/// What a repository cannot have is named.
+/// An attribute that a repository cannot store is named in a warning.
 #[test]
 fn attributes_with_names_of_any_bytes_are_named() {
     if !require(&NEEDS) {

@@ -1,4 +1,4 @@
-//! What restic has as options of backup.
+//! Tests of options that restic's backup has, too.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -87,7 +87,7 @@ fn the_host_of_a_snapshot_can_be_given() {
         run(command.env("RESTIC_HOST", "elsewhere")).exits(0);
         let listed = said(ground, args!["snapshots", "--host", "there", "--json"]);
         assert!(listed.contains("\"hostname\":\"there\""), "{listed}");
-        // Parents are those of the same host.
+        // The parent of a snapshot is of the same host.
         let made = dump(ground, args!["tree"]);
         assert!(made["parent"].is_null(), "{made}");
         let made = dump(ground, args!["tree", "--host", "there"]);
@@ -95,7 +95,7 @@ fn the_host_of_a_snapshot_can_be_given() {
     });
 }
 
-/// The data of a file with holes is where it was, and the holes are not read.
+/// A sparse file is stored with its data at the right offsets, and the holes are not read.
 #[test]
 fn holes_are_not_read() {
     if !require(&NEEDS) || !require(&[Need::Loop, Need::Program("mkfs.ext4")]) {
@@ -140,7 +140,7 @@ fn holes_are_not_read() {
             let same = run(Command::new("cmp").args([tree.join(name), copy.join(name)]));
             assert_eq!(same.code(), 0, "{name}");
         }
-        // restic cuts and stores the same.
+        // restic cuts the file into the same blobs.
         let theirs = said(ground, args!["backup", "disk/tree", "--force", "--json"]);
         let last: serde_json::Value = serde_json::from_str(theirs.lines().last().unwrap()).unwrap();
         assert_eq!(last["data_added"], 0, "{last}");
@@ -149,7 +149,7 @@ fn holes_are_not_read() {
     });
 }
 
-/// With the option, a file system with another number each time has the same trees.
+/// With the option, a file system whose device number changes has the same trees.
 #[test]
 fn device_numbers_of_hard_links_only_can_be_recorded() {
     if !require(&NEEDS) || !require(&[Need::Loop, Need::Program("mkfs.ext4")]) {
@@ -162,7 +162,7 @@ fn device_numbers_of_hard_links_only_can_be_recorded() {
         let tree = dir(disk.join("tree"));
         (0..5).for_each(|nth| drop(file(tree.join(format!("d{nth}/f")), 100)));
         let device = disk.metadata().unwrap().dev();
-        // The directory that is mounted on has the number of its own file system.
+        // The parent of a mount point has the device number of its own file system, so use `.`.
         let words = |more: &[&str]| {
             args!["."]
                 .into_iter()
@@ -191,7 +191,7 @@ fn device_numbers_of_hard_links_only_can_be_recorded() {
     });
 }
 
-/// A password is any bytes, also none.
+/// A password can have any bytes, or none.
 #[test]
 fn passwords_are_any_bytes() {
     if !require(&NEEDS) {
@@ -225,7 +225,7 @@ fn passwords_are_any_bytes() {
         let mut theirs = restic_command(ground, args!["snapshots", "--password-file", "bytes"]);
         theirs.env_remove("RESTIC_PASSWORD");
         run(&mut theirs).exits(0);
-        // A key that asks for all memory is refused.
+        // A key whose scrypt parameters need all memory is refused.
         let keys = ground.join("repo/keys");
         let key = fs::read_dir(&keys).unwrap().next().unwrap().unwrap().path();
         let text = fs::read_to_string(&key).unwrap();

@@ -1,4 +1,4 @@
-//! SRCs that are given again, or lie in another one: the trees are those of restic.
+//! Tests of SRCs that are given twice, or lie inside each other: the trees equal those of restic.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::support::reference::settle;
 use crate::support::run::args;
 use crate::support::{in_namespace, require};
 
-/// Snapshots of both have the same tree, also if nothing or something has changed since the last one. Returns the first.
+/// Checks that snapshots of fathom and restic have the same tree, with and without changes since
+/// the last one. Returns the first result of fathom.
 fn is_as_by_restic(at: &Path, words: &[&str], change: &Path) -> Value {
     let words = || words.iter().map(OsString::from);
     let made = |files_changed: u64| {
@@ -21,7 +22,7 @@ fn is_as_by_restic(at: &Path, words: &[&str], change: &Path) -> Value {
         let trees = trees(at);
         assert_eq!(trees[trees.len() - 1], trees[trees.len() - 2], "{made}");
         assert_eq!(made["files_changed"], files_changed, "{made}");
-        // The last snapshot is that of the catalog.
+        // Forget all other snapshots: the last one must be that of the catalog.
         let last = said(at, args!["list", "snapshots"]);
         let ours = made["snapshot"].as_str().unwrap();
         let others = last.lines().filter(|id| *id != ours).map(OsString::from);
@@ -59,7 +60,7 @@ fn sources_in_sources_are_archived_once() {
         ] {
             is_as_by_restic(ground, words, &change);
         }
-        // File systems in a tree, of which only one is a SRC.
+        // SRC contains other file systems, of which only one is a SRC itself.
         for mounted in ["a/one", "a/two"] {
             file(tmpfs(ground.join(mounted)).join("d/f"), 100);
         }
@@ -67,7 +68,7 @@ fn sources_in_sources_are_archived_once() {
         let made = is_as_by_restic(ground, &["-x", "a", "a/one"], &change);
         assert_eq!(made["files_new"], 6, "{made}");
         check(ground);
-        // The repository is skipped in each of them.
+        // The repository is inside two SRCs, and is skipped in both.
         dir(ground.join("outer/inner"));
         fs::rename(ground.join("repo"), ground.join("outer/inner/repo")).unwrap();
         std::os::unix::fs::symlink("outer/inner/repo", ground.join("repo")).unwrap();

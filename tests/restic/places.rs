@@ -1,4 +1,4 @@
-//! Repositories that are no local directories: on a rest-server, in a bucket, and on a host that ssh reaches.
+//! Tests of remote repositories: on a rest-server, in a bucket, and on a host that ssh reaches.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -41,7 +41,8 @@ fn small_tree(at: &Path) -> PathBuf {
     tree
 }
 
-/// Snapshots in a place are what restic checks, restores and continues, and errors are one line.
+/// Checks that restic accepts, restores and continues the snapshots in a place, and that errors are
+/// one line.
 fn place_works(place: &Place) {
     let tree = small_tree(&place.at);
     let refuses = |dump: &mut Command, why: &str| place.refuses(dump, why);
@@ -80,7 +81,7 @@ fn place_works(place: &Place) {
 
     let mut wrong = place.dump(args!["tree"]);
     refuses(wrong.env("RESTIC_PASSWORD", "wrong"), "wrong password");
-    // A lock of restic's is respected, and a signal removes ours.
+    // A lock of restic is respected, and a signal removes our own.
     let hold = hold_with_lock(&place.dir);
     let mut prune = quiet(place.restic(args!["prune"]));
     hold.wait(&mut prune);
@@ -125,7 +126,7 @@ fn kills_leave_it_sound(place: &Place, tree: &Path) {
     );
 }
 
-/// A line tells of writes that fail. (Of how many, is tested in `remote`.)
+/// Checks that a message reports failed writes. (`remote` tests how many must fail.)
 fn failures_are_reported(place: &Place, proxy: &Proxy) {
     let failed = AtomicU32::new(0);
     proxy.plan(move |request| {
@@ -142,7 +143,8 @@ fn failures_are_reported(place: &Place, proxy: &Proxy) {
     proxy.plan(|_| Fault::Pass);
 }
 
-/// Snapshots survive what goes wrong between here and the server; after a kill at any request the next one is whole.
+/// Checks that snapshots survive network faults, and that after a kill at any request the next
+/// snapshot is complete.
 fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
     type Plan = fn(&Request) -> Fault;
     let plans: [Plan; 4] = [
@@ -199,7 +201,7 @@ fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
         process.store(child.id(), Ordering::SeqCst);
         let is_killed = child.wait().unwrap().code().is_none();
         killed += usize::from(is_killed);
-        // Behind the last request: from the first again.
+        // After the last request, begin again with the first.
         nth = if is_killed { nth + 1 } else { 0 };
     }
     assert!(killed > rounds / 2, "{killed} of {rounds}");
@@ -227,7 +229,7 @@ fn a_rest_server_keeps_snapshots() {
         for bad in ["rest:", "rest:host", "rest:ftp://host/"] {
             place.refuses(&mut place.fathom(bad, args!["tree"]), "malformed");
         }
-        // Half of an upload is refused, and there is no snapshot.
+        // The server refuses some uploads, and so there is no snapshot.
         let made = place.snapshots();
         fs::write(ground.join("tree/new"), "new").unwrap();
         server
@@ -240,7 +242,7 @@ fn a_rest_server_keeps_snapshots() {
         assert_eq!(place.snapshots(), made);
         drop(server);
 
-        // With users, and nothing is ever removed but locks.
+        // A server with a password file. It allows clients to remove locks, and nothing else.
         fs::write(ground.join("users"), USERS).unwrap();
         let server = rest_server(ground, Some(&ground.join("users")));
         let place = on_rest_server(ground, &server);
@@ -310,7 +312,7 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
             command.env("RESTIC_REST_PASSWORD", "password");
             run(&mut command).exits(0)
         };
-        // As restic before 0.16.1 needs it.
+        // restic before 0.16.1 needs the password in the URL.
         let mut of_restic = on_rest_server(ground, &server);
         of_restic.location = place.location.replace("//", "//me:password@");
         copy_fixture("version2", &place.dir);
@@ -356,7 +358,7 @@ fn a_bucket_keeps_snapshots() {
     }
     in_namespace(|ground| {
         let server = Server::start();
-        // A mount of its own, for `Hold`.
+        // A mount of its own, because `Hold` watches a mount.
         let bucket = server.object("");
         mount_bind(&bucket, &bucket).unwrap();
         let place = in_bucket(ground, &server);
@@ -380,7 +382,8 @@ fn a_bucket_keeps_snapshots() {
             is_readonly: true,
             ..ServerOptions::default()
         });
-        // rclone's answer cannot be told from an error that passes, and is repeated for minutes.
+        // rclone refuses with status 500, which can also be a temporary error, so fathom repeats
+        // the request for minutes.
         if server.is_denied_by_error_500() {
             return;
         }
@@ -406,7 +409,8 @@ fn a_host_that_ssh_reaches_keeps_snapshots() {
     in_namespace(|ground| {
         let place = by_ssh(ground, SFTP_SERVER);
         place_works(&place);
-        // Files that the kills have left incomplete. Empty directories are missing in many copies of repositories.
+        // Remove the incomplete files of killed uploads. Many copies of repositories have no empty
+        // directories.
         let mut find = Command::new("find");
         find.arg(&place.dir).args(["-mindepth", "1", "("]);
         find.args(["-name", "*-restic-temp-*", "-o", "-empty", "-type", "d"]);
@@ -415,7 +419,7 @@ fn a_host_that_ssh_reaches_keeps_snapshots() {
         fs::write(ground.join("tree/new"), Dice::new(6).bytes(20 << 20)).unwrap();
         assert_eq!(place.made(args!["tree"])["files_new"], 1);
         place.check();
-        // No file is left incomplete.
+        // No incomplete file is left.
         let mut find = Command::new("find");
         let partial = tool(find.arg(&place.dir).args(["-name", "*-restic-temp-*"]));
         assert!(partial.is_empty(), "{partial:?}");

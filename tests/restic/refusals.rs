@@ -1,4 +1,4 @@
-//! Snapshots that cannot be made.
+//! Tests of snapshots that are refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -74,7 +74,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
         assert!(!ground.join("x.tar").exists());
         assert_eq!(trees(ground).len(), 0);
 
-        // The repository is no part of a snapshot in it.
+        // A repository inside SRC is excluded from the snapshot.
         let mut all = dump_command(ground, args![".", "--password-file", "right"]);
         let said = run(&mut all).exits(0).stderr;
         assert!(said.contains("is the repository"), "{said}");
@@ -129,7 +129,7 @@ fn a_full_disk_makes_no_snapshot() {
     });
 }
 
-/// The fixture has the password of the tests, and says that it has version 3 of the format.
+/// The fixture has the password of the tests, and version 3 of the format.
 #[test]
 fn a_repository_of_another_version_is_left_alone() {
     if !require(&NEEDS) {
@@ -148,7 +148,7 @@ fn a_repository_of_another_version_is_left_alone() {
     });
 }
 
-/// Files and pipes in the forms in which restic reads a password.
+/// Files and pipes that contain a password, in all forms that restic accepts.
 #[test]
 fn passwords_come_from_files_of_any_form() {
     if !require(&NEEDS) {
@@ -189,7 +189,8 @@ fn passwords_come_from_files_of_any_form() {
     });
 }
 
-/// Names and tags as restic takes them, and files that an ordinary user cannot read.
+/// SRC names and tags in all forms that restic accepts, and files that an ordinary user cannot
+/// read.
 #[test]
 fn odd_sources_and_tags_are_those_of_restic() {
     if !require(&NEEDS) {
@@ -202,7 +203,8 @@ fn odd_sources_and_tags_are_those_of_restic() {
             dir(path.parent().unwrap());
             file(path, 100);
         }
-        // Not by its absolute path: other tests change the directories above this one.
+        // The path is relative: the metadata of an absolute path's parent directories would be
+        // changed by other tests.
         let odd = name(b"odd\xff");
         file(dir(ground.join(odd)).join("three"), 100);
         let words = || args!["a/same", "b/same", odd, "--tag", "one, two,,", "--tag", ""];
@@ -216,7 +218,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
         assert_eq!(listed[0]["tags"], listed[1]["tags"]);
         assert_eq!(listed[0]["paths"], listed[1]["paths"]);
 
-        // A SRC in the repository, and a repository in the SRC.
+        // A SRC inside the repository, and a repository inside SRC.
         dump(ground, args!["repo/keys"]);
         fs::create_dir(ground.join("outer")).unwrap();
         fs::rename(ground.join("repo"), ground.join("outer/repo")).unwrap();
@@ -228,7 +230,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
     });
 }
 
-/// The snapshot has the other files, and the exit status says that it is incomplete.
+/// The snapshot contains the other files, and the exit status reports that it is incomplete.
 #[test]
 fn files_that_a_user_cannot_read_are_warnings() {
     if !require(&NEEDS) || !require(&[Need::Program("setpriv")]) {
@@ -261,7 +263,7 @@ fn files_that_a_user_cannot_read_are_warnings() {
     });
 }
 
-/// Neither a core dump nor a debugger of the same user gets the password.
+/// A core dump does not contain the password, and a debugger of the same user cannot read it.
 #[test]
 fn memory_with_a_password_is_hidden() {
     if !require(&NEEDS) {
@@ -293,7 +295,7 @@ fn memory_with_a_password_is_hidden() {
     });
 }
 
-/// The catalog of the last snapshot decides what is not read again.
+/// A foreign catalog must be refused: it decides which files are not read again.
 #[test]
 fn state_of_another_user_is_refused() {
     if !require(&NEEDS) {

@@ -1,4 +1,4 @@
-//! The policy that prunes a state directory, compared with `restic forget`.
+//! Tests of the policy that prunes a state directory, compared with `restic forget`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ const POLICIES: [&[&str]; 12] = [
 /// Time zones without summer time, where no local time has two meanings.
 const ZONES: [&str; 3] = ["Asia/Kathmandu", "Pacific/Marquesas", "UTC"];
 
-/// `date` in UTC as restic takes it: in local time, which its environment sets to that of fathom.
+/// Converts a date in UTC to local time, as restic expects it; TZ is that of fathom.
 fn local(zone: &str, date: &str) -> String {
     let mut command = Command::new("date");
     let command = command.env("TZ", zone).arg("-d").arg(format!("{date}Z"));
@@ -50,7 +50,7 @@ fn local(zone: &str, date: &str) -> String {
     String::from_utf8(printed.stdout).unwrap().trim().to_owned()
 }
 
-/// The times of snapshots in an answer of restic, in UTC and without a zone, as fathom has them.
+/// The times of snapshots in the JSON of restic, converted to fathom's format: UTC without a zone.
 fn times(snapshots: &Value) -> BTreeSet<String> {
     let snapshots = snapshots.as_array().into_iter().flatten();
     let time = |one: &Value| {
@@ -88,7 +88,7 @@ fn policies_keep_the_snapshots_that_restic_keeps() {
     }
 }
 
-/// Full dumps at random times, and snapshots of the same times.
+/// Makes full dumps at random times, and snapshots at the same times, and compares the policies.
 fn compare(seed: u64) {
     let zone = ZONES[seed as usize % ZONES.len()];
     let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());

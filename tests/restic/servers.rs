@@ -1,4 +1,4 @@
-//! Repositories on servers: a rest-server, a bucket, and a host that ssh reaches.
+//! Starts servers of repositories: a rest-server, a bucket, and a host that ssh reaches.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -80,7 +80,7 @@ impl Place {
         fs::read_dir(self.dir.join("snapshots")).map_or(0, Iterator::count)
     }
 
-    /// `dump` is refused with a line that says why, and a hint.
+    /// Checks that a dump is refused with a message that has the reason, and a hint.
     pub(crate) fn refuses(&self, dump: &mut Command, why: &str) -> Ran {
         let said = run(dump).refused();
         assert!(said.stderr.contains(why), "{why}: {said}");
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// A server that ends when this is dropped, and a proxy in front of it.
+/// A server and a proxy in front of it. Dropping it ends both.
 pub(crate) struct Running {
     child: Child,
     pub(crate) proxy: Proxy,
@@ -103,8 +103,9 @@ impl Drop for Running {
     }
 }
 
-/// Starts a server for repositories in a directory: rclone, or restic's rest-server if `FATHOM_REST_SERVER` names it. With a
-/// file of users, they must log in, and nothing is ever removed but locks.
+/// Starts a server for repositories in a directory: rclone, or restic's rest-server if
+/// `FATHOM_REST_SERVER` names it. With a file of users, the server requires a login, and allows
+/// clients to remove only locks.
 pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let socket = at.join("socket");
     let _ = fs::remove_file(&socket);
@@ -113,7 +114,8 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
         None => {
             let mut rclone = Command::new(tool_path(RCLONE));
-            // A test replaces the repository behind its back.
+            // A test replaces the repository while the server runs, so rclone must not cache
+            // objects.
             rclone.args(["serve", "restic", "--cache-objects=false", "--addr"]);
             rclone.arg(format!("unix://{}", socket.display()));
             rclone.env("RCLONE_CONFIG", "/dev/null").arg(served);

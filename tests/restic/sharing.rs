@@ -1,4 +1,5 @@
-//! What restic and fathom store is stored once: both cut files into the same blobs, and encode directories in the same way.
+//! Tests that restic and fathom share stored data: they cut files into the same blobs, and encode
+//! directories in the same way.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,7 +28,7 @@ fn blobs(at: &Path, kind: &str) -> usize {
     listed.lines().filter(|line| line.starts_with(kind)).count()
 }
 
-/// A snapshot by restic: its summary.
+/// Makes a snapshot with restic. Returns its summary.
 fn backup(at: &Path, words: impl IntoIterator<Item = OsString>) -> Value {
     let head = args!["backup", "--json"].into_iter();
     let said = said(at, head.chain(words));
@@ -51,7 +52,7 @@ fn large_files_are_cut_where_restic_cuts_them() {
             let line = format!("{seed} is a line of a text\n");
             fs::write(top.join("text"), line.repeat(100_000)).unwrap();
         };
-        // Snapshots of other paths have no parent: each file is read.
+        // Snapshots of different paths have no parent, so each file is read.
         for (seed, [first, second]) in [(1, ["a", "b"]), (2, ["c", "d"])] {
             plant(first, seed);
             plant(second, seed);
@@ -100,7 +101,7 @@ fn directories_of_odd_entries_have_the_trees_of_restic() {
             )
             .ok();
         }
-        // Old versions of restic store targets that are not UTF-8 in another way.
+        // Old versions of restic encode symlink targets that are not UTF-8 differently.
         let mut find = Command::new("find");
         find.arg(&tree).args(["-name", "*quoted*.link", "-delete"]);
         tool(&mut find);
@@ -171,7 +172,7 @@ fn a_change_above_the_source_keeps_its_trees() {
         let (first, all) = tracked(ground, words());
         assert_eq!(first["directories_new"], 406);
         let before = blobs(ground, "tree");
-        // The trees of the root and of `above` have the metadata of what is in them.
+        // The trees of the root and of `above` contain the metadata of `middle`, so both change.
         chmod(above.join("middle"), 0o700);
         let (second, few) = tracked(ground, words());
         assert_eq!(blobs(ground, "tree"), before + 2);
@@ -188,14 +189,14 @@ fn a_change_above_the_source_keeps_its_trees() {
             (&400.into(), &first["bytes"])
         );
         assert!(few < 140 && few < all / 10, "{few} {all}");
-        // The catalog has the new tree.
+        // The catalog refers to the new tree.
         let (third, _) = tracked(ground, words());
         assert_eq!(
             (&third["tree"], &third["directories_changed"]),
             (&second["tree"], &0.into())
         );
         assert_eq!(dump(ground, words())["tree"], second["tree"]);
-        // Something in one of the SRCs has changed, too: the other one is kept.
+        // A file in one of the SRCs has changed, too: the tree of the other SRC is reused.
         chmod(&above, 0o711);
         file(disk.join("one/d7/f"), 500);
         let (fourth, _) = tracked(ground, words());

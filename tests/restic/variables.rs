@@ -1,4 +1,4 @@
-//! The environment variables of restic.
+//! Tests of restic's environment variables.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,8 @@ use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{in_namespace, require, run};
 
-/// Makes a snapshot with environment variables; `RESTIC_PASSWORD` is one of the tests, unless it is given.
+/// Makes a snapshot with environment variables; `RESTIC_PASSWORD` has its usual value unless it is
+/// one of them.
 fn with(at: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
     let words = args!["tree"]
         .into_iter()
@@ -40,7 +41,7 @@ fn passwords_come_from_commands() {
             let said = with(ground, words, &[(VARIABLE, variable), wrong]).exits(0);
             assert!(said.stderr.starts_with("asked\n"), "{said}");
         }
-        // As restic splits and runs it.
+        // The command is split and run like in restic.
         for command in [
             prints,
             "cat right",
@@ -52,7 +53,7 @@ fn passwords_come_from_commands() {
             let mut theirs = restic_command(ground, args!["snapshots"]);
             run(theirs.env(VARIABLE, command).env_remove("RESTIC_PASSWORD")).exits(0);
         }
-        // An option takes precedence over its own variable only.
+        // An option overrides only the variable with the same meaning.
         let file = ("RESTIC_PASSWORD_FILE", "right");
         let refused = |words: &[&str], variables: &[(&str, &str)], why: &str| {
             let ran = with(ground, words, variables).refused();
@@ -84,7 +85,7 @@ fn passwords_come_from_commands() {
             &[],
             "'sh', which prints the password, failed: signal: 9",
         );
-        // Its standard input is empty.
+        // The standard input of the command is empty.
         refused(&[COMMAND, "cat"], &[], "'cat' printed no password");
         refused(&[COMMAND, "echo 'a"], &[], "open quotation mark");
         refused(&[COMMAND, " "], &[], "the password command is empty");
@@ -136,10 +137,10 @@ fn packs_are_compressed_and_cut_as_variables_say() {
             (data < (12 * (2 << 20) + text), packs)
         };
         let both = |mode, size| [("RESTIC_COMPRESSION", mode), ("RESTIC_PACK_SIZE", size)];
-        // One pack of data and one of trees.
+        // One pack has the data, and one the trees.
         assert_eq!(stored(&[]), (true, 2));
         assert_eq!(stored(&both("auto", "")), (true, 2));
-        // The repository decides where files are cut.
+        // The maximum size of a blob is a property of the repository.
         let (is_compressed, packs) = stored(&both("max", "4"));
         assert!(is_compressed && (5..=8).contains(&packs), "{packs}");
         let (is_compressed, packs) = stored(&both("off", "8"));
@@ -171,7 +172,7 @@ fn hosts_and_keys_are_those_of_variables() {
         let other = [("RESTIC_HOST", "other")];
         let first = with(ground, &state, &other).exits(0).json();
         assert_eq!(last(ground)["hostname"], "other");
-        // Each host has its own parents, and its own catalog.
+        // Each host has its own parents and its own catalog.
         let here = with(ground, &state, &[]).exits(0).json();
         assert_eq!(here["result"]["parent"], Value::Null);
         assert_ne!(last(ground)["hostname"], "other");
@@ -183,7 +184,7 @@ fn hosts_and_keys_are_those_of_variables() {
         let theirs = String::from_utf8(theirs.stdout).unwrap();
         assert!(theirs.contains("using parent snapshot"), "{theirs}");
 
-        // The key whose password it is comes first, or last.
+        // The hint makes fathom try the right key first, or last.
         let key = || {
             fs::read_dir(ground.join("repo/keys"))
                 .unwrap()
@@ -194,7 +195,7 @@ fn hosts_and_keys_are_those_of_variables() {
         restic(ground, args!["key", "add", "--new-password-file", "second"]).exits(0);
         let added = key().find(|name| *name != own).unwrap();
         let opened = |hint: &str| {
-            // Without a new snapshot, which the next run would read.
+            // A dry run, because the next run would read a new snapshot.
             let words = ["--json", "--dry-run"];
             let ran = with(ground, &words, &[("RESTIC_KEY_HINT", hint)]).exits(0);
             calls(&ran.json()["gates"])["openat"]

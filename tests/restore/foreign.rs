@@ -1,5 +1,5 @@
-//! Odd and damaged archives, written byte by byte: the members that GNU tar and bsdtar extract are
-//! restored as they extract them.
+//! Tests of odd and damaged archives, written byte by byte: members that GNU tar and bsdtar extract
+//! are restored in the same way.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// An archive, the exit status of list, restore and verify, a part of their warnings, and the
-/// programs that extract the same.
+/// programs that extract the same tree.
 struct Case {
     what: &'static str,
     archive: Vec<u8>,
@@ -27,22 +27,22 @@ struct Case {
 
 const BOTH: &[&str] = &["tar", "bsdtar"];
 
-/// The parts, a last member, and the end.
+/// An archive of the parts, a last member, and the end blocks.
 fn with_next(parts: &[&[u8]]) -> Vec<u8> {
     let end: &[u8] = &[0; 2 * BLOCK];
     [&parts.concat(), &member("next", b'0', b"data")[..], end].concat()
 }
 
-/// What a program extracts.
+/// The tree that a program extracts from an archive.
 fn extracted(program: &str, archive: &Path, to: &Path) -> Snapshot {
     let mut command = Command::new(program);
     command.arg("-xpf").arg(archive).arg("-C").arg(dir(to));
-    // They return 1 or 2 after some of these.
+    // The status is ignored: tar and bsdtar exit with 1 or 2 after some of these archives.
     command.output().unwrap();
     entries(to)
 }
 
-/// The entries below a directory, without access times, and times of directories.
+/// The entries below a directory, without access times, and without times of directories.
 fn entries(top: &Path) -> Snapshot {
     let mut all = kept(top);
     all.remove(&b""[..]);
@@ -107,7 +107,8 @@ fn directories_with_a_size_have_no_data() {
     let mut cases = Vec::new();
     for (name, letter) in [("d", b'5'), ("d/", b'0'), ("d/", 0), ("d/", b'7')] {
         for replaced in [&[][..], &[v7]] {
-            // A header that is taken for the data is lost without a trace.
+            // If the header of the next member were taken for data, that member would be lost
+            // without a message.
             let directory = raw(name, letter, BLOCK, replaced);
             let empty = member("empty", b'0', b"");
             cases.push(case(
@@ -216,7 +217,7 @@ fn rare_members_are_restored() {
         extended(b'g', &[("uid", b"")]),
     ]
     .concat();
-    // Zeros at the left make the header longer than a mebibyte.
+    // Leading zeros make the header longer than a MiB.
     let extents = 32_000;
     let map: Vec<String> = (0..extents)
         .map(|n| format!("{:030},512", n * 4096))
@@ -283,8 +284,8 @@ fn rare_members_are_restored() {
     ]);
 }
 
-/// A sparse file of star, of 24 KiB with `extents` extents of a block each: those that come first are
-/// in the header in the oldest format.
+/// A sparse file in star's format: 24 KiB with `extents` extents of one block each. In the oldest
+/// format, the first extents are in the header.
 fn sparse_of_star(extents: usize, are_in_header: bool) -> Vec<u8> {
     let number = |n: usize| format!("{n:011o} ").into_bytes();
     let size = number(extents * 8192);
@@ -321,7 +322,7 @@ fn sparse_files_of_star_are_restored() {
         let file = sparse_of_star(extents, are_in_header);
         cases.push(case("a file of star", with_next(&[&file]), 0, "", &["tar"]));
     }
-    // A size that does not belong to a map means nothing.
+    // A real size without a sparse map is ignored.
     let size = extended(b'x', &[("SCHILY.realsize", b"99")]);
     let file = [size, member("f", b'0', b"data")].concat();
     cases.push(case("a size of star", with_next(&[&file]), 0, "", &["tar"]));
@@ -354,7 +355,7 @@ fn truncated_archives_are_restored_as_far_as_they_go() {
     }
     let place = tempfile::tempdir().unwrap();
     let (first, next) = (place.path().join("0.tar"), place.path().join("1.tar"));
-    // Data that gzip does not make much smaller.
+    // Data that gzip compresses little.
     let mut state = 1_u32;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -380,7 +381,7 @@ fn truncated_archives_are_restored_as_far_as_they_go() {
         );
         assert!(ran.stderr.contains("truncated"), "{ran}");
         assert!(to.join("whole").exists() && !to.join("half").exists());
-        // An increment does not belong over a part of a dump.
+        // The increment is not restored over an incomplete dump.
         let ran = run(&mut fathom(args!["restore", &first, &next, "-C", &to])).exits(2);
         assert!(
             ran.stderr.contains("what was restored so far remains"),
@@ -405,7 +406,7 @@ fn images_are_not_archives_without_members() {
         let ran = run(fathom(command).arg(&image)).exits(1);
         assert!(ran.stderr.contains("no members"), "{ran}");
     }
-    // As GNU tar writes it for no files.
+    // GNU tar writes an archive without members as blocks of zeros.
     fs::write(&image, [0; 20 * BLOCK]).unwrap();
     run(&mut fathom(args!["list", &image])).exits(0);
 }

@@ -1,4 +1,5 @@
-//! Further names of files, selected without the first one: they get the contents that the archive has.
+//! Tests of additional hard links that are restored without the first one: they get the contents
+//! that the archive stores for the first name.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
@@ -40,7 +41,7 @@ impl Place {
     }
 }
 
-/// The file that has the first name now is another one.
+/// At the first name, there is a different file now.
 #[test]
 fn a_further_name_is_not_linked_to_a_file_that_was_there() {
     for archive in ["h.tar", "h.tar.zst", "h.tar.gz"] {
@@ -53,7 +54,7 @@ fn a_further_name_is_not_linked_to_a_file_that_was_there() {
             }
             file(place.at("s/other"), 10);
             place.run(&["dump", "s", "-q", "-o", archive]).exits(0);
-            // The link leads to it, too.
+            // verify compares the link with the current file, which differs.
             fs::write(place.at("s/a"), "BAD").unwrap();
             let verify = ["verify", archive, "--against", ".", "--", "s/b"];
             let ran = place.run(&verify).exits(1);
@@ -83,14 +84,14 @@ fn a_further_name_is_not_linked_to_a_file_that_was_there() {
                 .run(&["verify", archive, "--against", ".", "--", "s/c"])
                 .exits(1);
             assert!(ran.stderr.contains("s/c"), "{ran}");
-            // Into an empty directory, and one of the names alone.
+            // Restore into an empty directory, and only one name.
             dir(place.at("new"));
             place
                 .run(&["restore", archive, "-C", "new", "--", "s/deep/d"])
                 .exits(0);
             assert_eq!(place.read("new/s/deep/d"), good);
             assert!(!place.at("new/s/a").exists());
-            // All names are one file.
+            // After a restore of all names, they are hard links to one file.
             place.run(&["restore", archive]).exits(0);
             let all = ["s/a", "s/b", "s/c", "s/deep/d"].map(|name| place.inode(name));
             assert!(all.iter().all(|inode| *inode == all[0]) && place.read("s/c") == good);
@@ -98,7 +99,7 @@ fn a_further_name_is_not_linked_to_a_file_that_was_there() {
     }
 }
 
-/// Files of all kinds have several names.
+/// Additional hard links to files of every type.
 #[test]
 fn further_names_of_all_kinds_of_files() {
     if !require(&[Need::Root]) {
@@ -146,7 +147,7 @@ fn further_names_of_all_kinds_of_files() {
     );
 }
 
-/// The contents are in an earlier archive of the chain, under another name of a directory.
+/// The contents are in an earlier archive of the chain, in a directory that was renamed since.
 #[test]
 fn contents_come_from_earlier_archives() {
     let place = Place::new();
@@ -181,13 +182,13 @@ fn contents_come_from_earlier_archives() {
     assert_eq!(fs::read_to_string(to.join("s/c")).unwrap(), "good");
     let inode = |name: &str| fs::metadata(to.join(name)).unwrap().ino();
     assert_eq!(inode("s/c"), inode("s/x"));
-    // It changes, under both names.
+    // The contents change under both names.
     fs::write(place.at("s/c"), "better").unwrap();
     dump("4.tar", &["--since", "c"]);
     let all = ["0.tar", "1.tar", "2.tar", "3.tar", "4.tar"];
     let to = restored(&all, &["s/c", "s/x"], 0);
     assert_eq!(fs::read_to_string(to.join("s/x")).unwrap(), "better");
-    // The name whose contents were restored is removed, and another one is new.
+    // The name with the restored contents is removed, and the file gets a new name.
     fs::rename(place.at("s/c"), place.at("s/y")).unwrap();
     fs::remove_file(place.at("s/x")).unwrap();
     dump("5.tar", &["--since", "c"]);
@@ -197,7 +198,7 @@ fn contents_come_from_earlier_archives() {
     assert!(!to.join("s/c").exists() && !to.join("s/x").exists());
 }
 
-/// An increment of hand has a further name of a file that is unchanged, in a directory that it renames.
+/// A handmade increment: it has a new hard link to an unchanged file, whose directory it renames.
 #[test]
 fn contents_come_from_an_archive_before_a_rename() {
     let place = Place::new();
@@ -243,7 +244,7 @@ fn contents_come_from_an_archive_before_a_rename() {
         assert_eq!(place.read("to/s/e/a"), "BAD");
         fs::remove_dir_all(place.at("to")).unwrap();
     }
-    // Without the archive that has the contents, nothing is known of what is there.
+    // Without the archive that has the contents, the existing file cannot be trusted.
     fs::write(dir(place.at("to/s/e")).join("a"), "BAD").unwrap();
     let ran = place.run(&["restore", "1.tar", "-C", "to"]).exits(1);
     assert!(
@@ -253,7 +254,7 @@ fn contents_come_from_an_archive_before_a_rename() {
     );
     assert!(!place.at("to/s/b").exists());
     assert_eq!(fs::metadata(place.at("to/s/e/a")).unwrap().nlink(), 1);
-    // With both, and without PATHs, they are links.
+    // With both archives and without PATHs, the names are hard links.
     dir(place.at("whole"));
     place
         .run(&["restore", "0.tar", "1.tar", "-C", "whole"])
@@ -261,7 +262,8 @@ fn contents_come_from_an_archive_before_a_rename() {
     assert_eq!(place.inode("whole/s/b"), place.inode("whole/s/e/a"));
 }
 
-/// What cannot be read twice has no contents for a further name.
+/// Standard input cannot be read twice, so the contents for an additional hard link are
+/// unavailable.
 #[test]
 fn further_names_from_standard_input_are_reported() {
     let place = Place::new();
@@ -289,7 +291,7 @@ fn further_names_from_standard_input_are_reported() {
     assert!(!place.at("s/b").exists());
 }
 
-/// A link member whose target the archive does not have, or has only behind it.
+/// A link member whose target is not in the archive, or comes only after it.
 #[test]
 fn a_link_without_a_file_before_it_is_not_made() {
     let place = Place::new();
@@ -318,7 +320,7 @@ fn a_link_without_a_file_before_it_is_not_made() {
     }
 }
 
-/// If the first name cannot be restored, what has it must not get a further name.
+/// If the first name cannot be restored, the existing file at that name must not get hard links.
 #[test]
 fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
     if !require(&[Need::Root]) {
@@ -355,7 +357,7 @@ fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
     });
 }
 
-/// A later member of the same name replaces a further name.
+/// A later member with the same name replaces an additional hard link.
 #[test]
 fn a_later_member_replaces_a_further_name() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Hostile archives: nothing outside the directory is changed, and the reason is printed.
+//! Tests of hostile archives: nothing outside the directory is changed, and the reason is printed.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -20,7 +20,7 @@ use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// The most memory that a restore may use, in KiB.
+/// The maximum memory that a restore may use, in KiB.
 const MOST: i64 = 64 << 10;
 
 /// The beginning of a Python script that writes an archive. `A` is the archive, and `OUT` a directory
@@ -320,7 +320,7 @@ impl Scene {
     }
 }
 
-/// Writes the archives of scenes by their scripts, in one process.
+/// Writes the archives of scenes with their scripts, all in one process.
 fn write_all<'a>(scenes: impl IntoIterator<Item = (&'a Scene, &'a str)>) {
     const WRITER: &str = "
 import json, sys
@@ -342,8 +342,8 @@ fn python(program: &str, input: &impl serde::Serialize) -> Ran {
     run(Command::new("python3").args(["-c", program]).stdin(file))
 }
 
-/// Runs commands; returns for each its status, its messages, and its peak memory in KiB. The memory
-/// of a process before exec(2) counts as well, so the commands are started by a small process.
+/// Runs commands; returns for each its status, its messages, and its peak memory in KiB. The peak
+/// includes the memory of the process before exec(2), so a small process starts the commands.
 fn measured(commands: &[Command]) -> Vec<(i32, String, i64)> {
     const STARTER: &str = r#"
 import json, os, subprocess, sys
@@ -410,7 +410,7 @@ fn hostile_archives_change_nothing_outside_the_directory() {
 
 #[test]
 fn hostile_increments_change_nothing_outside_the_directory() {
-    // What the dumpdir of the second archive's top says, and what is in the warnings.
+    // Two records of the top dumpdir in the second archive, and a part of the warning.
     let cases = [
         (r#"b"R../outside", b"Ttaken""#, "'..'"),
         (r#"b"Rd", b"T../outside/given""#, "'..'"),
@@ -570,7 +570,7 @@ fn directory_replaced_by_a_symlink_during_the_restore_is_not_followed() {
                 let (at, link) = (scene.to.join(at), ground.join(link));
                 while !done.is_set() {
                     let _ = renameat_with(CWD, &at, CWD, &link, RenameFlags::EXCHANGE);
-                    // Otherwise these threads take most of the processors.
+                    // Without this pause, these threads would take most of the processors.
                     thread::sleep(Duration::from_micros(50));
                 }
             };
@@ -590,8 +590,8 @@ fn directory_replaced_by_a_symlink_during_the_restore_is_not_followed() {
                     });
                 }
             });
-            // The outside's own directory may have been looked at through the symlinks, never
-            // changed.
+            // The restore may have read the outside directory through the symlinks, but must not
+            // have changed it.
             scene.holds("swaps");
             let mut text = String::new();
             File::open(scene.outside.join("kept"))

@@ -1,4 +1,4 @@
-//! Full dumps and increments of GNU tar, restored in order: the result is the last tree.
+//! Tests of full dumps and increments of GNU tar, restored in order: the result is the last tree.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -14,9 +14,9 @@ use crate::support::snapshot::{Snapshot, alike, kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// An increment of `top`, by GNU tar; the first is a full dump.
+/// Makes an increment of `top` with GNU tar; the first one is a full dump.
 fn increment(top: &Path, ground: &Path, number: usize) -> PathBuf {
-    // GNU tar goes by whole seconds in places.
+    // GNU tar compares some times in whole seconds.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let to = ground.join(format!("archive {number}"));
     let mut tar = Command::new("tar");
@@ -37,8 +37,8 @@ fn increment(top: &Path, ground: &Path, number: usize) -> PathBuf {
             .arg(top)
             .arg("."),
     );
-    // And by when it began: what is changed in the same tick of the file system's clock it takes
-    // for known.
+    // GNU tar also compares with its start time: a change in the same tick of the file system's
+    // clock would be missed.
     std::thread::sleep(std::time::Duration::from_millis(50));
     to
 }
@@ -71,7 +71,7 @@ fn each_increment_restores_its_tree() {
                     file(top.join("renamed/moved/f0"), 30);
                 },
                 &|| {
-                    // A directory for a file, and the reverse.
+                    // A file replaces a directory, and the reverse.
                     fs::remove_dir_all(top.join("d3")).unwrap();
                     file(top.join("d3"), 7);
                     fs::remove_file(top.join("renamed/f2")).unwrap();
@@ -88,8 +88,8 @@ fn each_increment_restores_its_tree() {
                     chown(top.join("renamed/deep"), Some(7), Some(8)).unwrap();
                 },
                 &|| {
-                    // They take each other's names. After that, GNU tar does it again in every
-                    // increment: so this is the last.
+                    // Two directories exchange their names. After that, GNU tar records the renames
+                    // again in every increment, so this is the last one.
                     fs::rename(top.join("renamed"), top.join("t")).unwrap();
                     fs::rename(top.join("new"), top.join("renamed")).unwrap();
                     fs::rename(top.join("t"), top.join("new")).unwrap();
@@ -107,14 +107,14 @@ fn each_increment_restores_its_tree() {
                     "{ran}"
                 );
             }
-            // What was there already stays, where the first archive is concerned.
+            // Existing files that the first archive does not list stay.
             let copy = dir(ground.join("over"));
             file(copy.join("d0/mine"), 1);
             restore(&archives[..1], &copy, &[]).exits(0);
             assert!(copy.join("d0/mine").exists());
             restore(&archives[1..2], &copy, &[]).exits(0);
             assert!(copy.join("d0/mine").exists() && copy.join("d2").exists());
-            // Some of it, by the names that it has at the end.
+            // Restore some entries, by their names in the last tree.
             let some = ground.join("some");
             restore(&archives, &some, &["--", "new/deep", "./renamed/sub/"]).exits(0);
             let whole = kept(&top);
@@ -133,7 +133,8 @@ fn each_increment_restores_its_tree() {
     }
 }
 
-/// PATHs with wildcards restore what find(1) finds in the last tree, and what is below it.
+/// Checks that PATHs with wildcards restore the entries that find(1) finds in the last tree, and
+/// everything below them.
 fn matches_are_those_of_find(ground: &Path, archives: &[PathBuf], whole: &Snapshot) {
     for pattern in [
         "*",
@@ -188,7 +189,7 @@ fn matches_are_those_of_find(ground: &Path, archives: &[PathBuf], whole: &Snapsh
         };
         same(&of(whole), &of(&is), pattern);
         for name in is.keys().filter(|name| !is_asked(name)) {
-            // A directory above something that was removed later stays.
+            // A parent directory of an entry that was removed later stays.
             let is_left = some
                 .join("tree")
                 .join(crate::support::build::name(name))
@@ -200,8 +201,8 @@ fn matches_are_those_of_find(ground: &Path, archives: &[PathBuf], whole: &Snapsh
     }
 }
 
-/// A PATH is the name in the last tree, whatever was renamed, replaced and removed before; nothing else
-/// is restored.
+/// A PATH is a name in the last tree, whatever was renamed, replaced and removed before; no other
+/// entries are restored.
 #[test]
 fn selected_paths_equal_those_of_a_full_restore() {
     if require(&[Need::Root]) {
@@ -229,8 +230,8 @@ fn selected_paths_equal_those_of_a_full_restore() {
                 file(tree.join(name), name.len());
             }
             dump(0);
-            // Away, out of one and into another, a new one by an old name, a directory for a file,
-            // and the reverse.
+            // Rename a directory, move a file from one directory to a different one, reuse an old
+            // name, and replace a directory by a file and the reverse.
             rename("a", "z");
             rename("z/out", "b/in");
             file(tree.join("a/new"), 3);
@@ -242,8 +243,8 @@ fn selected_paths_equal_those_of_a_full_restore() {
             fs::remove_dir_all(tree.join("n/e")).unwrap();
             file(tree.join("n/s"), 7);
             dump(1);
-            // Two change places, and one takes the place of another that is gone, and then holds
-            // what has held it.
+            // Two directories exchange their names, a directory takes the name of a removed one,
+            // and a directory moves into its former subdirectory.
             rename("a", "aside");
             rename("z", "a");
             rename("aside", "z");
@@ -257,7 +258,8 @@ fn selected_paths_equal_those_of_a_full_restore() {
                 file(tree.join(name), 8);
             }
             dump(2);
-            // Into directories that were not there, or were none, when what is moved was dumped.
+            // Entries move into directories that did not exist, or were files, when the entries
+            // were dumped.
             rename("m", "n/e/m");
             rename("o", "n/s/o");
             dump(3);
@@ -363,7 +365,8 @@ fn dry_run_prints_the_steps_of_the_restore() {
     }
 }
 
-/// What is there already is removed once, with everything in it, however many archives do not list it.
+/// Existing entries are removed only once, with everything below them, even if several archives do
+/// not list them.
 #[test]
 fn dry_run_counts_everything_that_is_removed() {
     if require(&[Need::Root]) {
@@ -496,7 +499,8 @@ fn deep_tree_is_restored_and_removed() {
     }
 }
 
-/// What a directory of btrfs passes on to new entries, they do not keep if the archive has none.
+/// Without properties in the archive, new entries do not keep the properties that they inherit from
+/// their btrfs directory.
 #[test]
 fn properties_of_btrfs_are_not_inherited() {
     if !require(&[Need::Root, Need::Loop, Need::Program("setfattr")]) {
@@ -512,7 +516,7 @@ fn properties_of_btrfs_are_not_inherited() {
                     .arg(path),
             );
         };
-        // A file that is moved into a directory does not get its property.
+        // A file moved into a directory does not get the directory's property.
         let moved_into = |name: &str| {
             let from = dir(top.join("elsewhere")).join("moving");
             file(from.join("f"), 5000);
@@ -543,7 +547,7 @@ fn properties_of_btrfs_are_not_inherited() {
                 }
             }
         }
-        // Over a directory that has the property.
+        // Restore over directories that have the property.
         let to = dir(ground.join("btrfs/over"));
         for name in ["d", "plain"] {
             property(&dir(to.join(name)));
@@ -555,7 +559,7 @@ fn properties_of_btrfs_are_not_inherited() {
                 .attributes
                 .contains_key(&b"btrfs.compression"[..])
         };
-        // The first archive takes nothing from a directory.
+        // Restoring the first archive does not remove properties of existing directories.
         assert!(has("plain") && !has("plain/f"));
         assert!(has("d") && has("d/inherits") && !has("d/without") && !has("d/without/f"));
     });

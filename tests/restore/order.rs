@@ -1,4 +1,4 @@
-//! Archives know which one they are based on: chains are restored in the right order, or not at all.
+//! Tests of the ids in archives, by which chains are restored in the right order, or not at all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ fn ids(archive: &Path) -> (String, Option<String>) {
     )
 }
 
-/// Replaces an archive by one without ids, as older versions have written it.
+/// Replaces an archive by one without ids, as older versions wrote them.
 fn without_ids(archive: &Path) {
     let bytes = fs::read(archive).unwrap();
     assert!(bytes.starts_with(b"GlobalHead/archive"));
@@ -116,7 +116,7 @@ fn a_wrong_order_is_put_right() {
         let chain = Chain::new(suffix, 12);
         let right: Vec<&Path> = chain.archives.iter().map(PathBuf::as_path).collect();
         let mut orders = vec![right.clone()];
-        // As a shell sorts them.
+        // The order in which a shell expands a pattern.
         let mut sorted = right.clone();
         sorted.sort();
         assert!(sorted[2].ends_with(format!("inc10{suffix}")));
@@ -128,7 +128,7 @@ fn a_wrong_order_is_put_right() {
             (1..order.len()).for_each(|n| order.swap(n, dice.below(n + 1)));
             orders.push(order);
         }
-        // One of them twice.
+        // An archive is given twice.
         let mut twice = right.clone();
         twice.insert(0, right[5]);
         orders.push(twice);
@@ -169,7 +169,7 @@ fn a_missing_archive_is_named() {
         some.reverse();
         chain.refused(&some, &["is missing", &between, &after]);
     }
-    // The last one is not needed by the others.
+    // The last archive may be missing.
     let (ran, to) = chain.restore(&all[..4], &[]);
     ran.exits(0);
     same(
@@ -181,7 +181,7 @@ fn a_missing_archive_is_named() {
         &[all[4], all[2], all[0]],
         &["is missing", "inc0.tar' and it"],
     );
-    // Over what was restored before, an increment can be the first.
+    // With --overwrite, a restore may begin with an increment.
     let ran = chain.restore(&[all[2], all[1]], &[]).0.refused();
     assert!(
         ran.stderr
@@ -200,7 +200,7 @@ fn archives_of_several_chains_are_refused() {
     let at = |name: &str| chain.place.path().join(name);
     let (full, first, other) = (at("inc0.tar"), at("inc1.tar"), at("other.tar"));
     let again = at("again.tar");
-    // Two increments of one catalog, as after a dump that was killed.
+    // Two increments have the same base, as after a dump that was killed.
     fs::copy(at("c"), at("then")).unwrap();
     file(at("tree/x"), 1);
     chain.dump("inc2.tar", "c", true);
@@ -211,11 +211,11 @@ fn archives_of_several_chains_are_refused() {
     chain.refused(&[&full, &first, &second, &other], &words);
     chain.refused(&[&second, &other, &full, &first], &["only one of them"]);
     chain.restore(&[&full, &first, &other], &[]).0.exits(0);
-    // The dumps of a new full dump.
+    // An additional full dump, and so a second chain.
     chain.dump("again.tar", "d", false);
     let words = ["again.tar'", "inc0.tar'", "another chain"];
     chain.refused(&[&full, &first, &again], &words);
-    // Without increments, and with increments of other trees, there is no harm.
+    // Full dumps, and increments together with dumps of other trees, can be restored.
     chain.restore(&[&full, &again], &[]).0.exits(0);
     file(chain.at("beside/f"), 1);
     let words = ["dump", "beside", "-q", "-o", "beside.tar"];
@@ -226,7 +226,7 @@ fn archives_of_several_chains_are_refused() {
     assert!(to.join("beside/f").exists() && to.join("tree/f1").exists());
 }
 
-/// What an archive is written to and with does not change its id; what it has does.
+/// The id of an archive depends on its contents, not on its file and compression.
 #[test]
 fn ids_are_those_of_the_dump() {
     let chain = Chain::new(".tar", 2);
@@ -271,7 +271,7 @@ fn ids_are_those_of_the_dump() {
     );
     assert_eq!(ids(&place.join("piped.tar")), all);
     assert_ne!(made("a.tar", &["--exclude", "in0"]), all);
-    // Two selections that only the lists of directories tell apart.
+    // These two selections differ only in dumpdirs.
     let some = |name: &str| made("b.tar", &["--since", "c", "--exclude", name]);
     assert_ne!(some("in0"), some("in1"));
     file(place.join("tree/d1/in1"), 11);
@@ -280,7 +280,8 @@ fn ids_are_those_of_the_dump() {
     assert_eq!(next.1, Some(first));
 }
 
-/// Where nothing has changed, the next increment follows either, whatever has found that.
+/// If an increment has no changes, the next increment can follow either it or its base, whichever
+/// method found that nothing had changed.
 #[test]
 fn dumps_without_changes_can_be_omitted() {
     if !require(&[Need::Root]) {
@@ -319,7 +320,7 @@ fn dumps_without_changes_can_be_omitted() {
                 ran.exits(0);
                 same(&chain.trees[2], &snapshot(&to.join("tree")), gather);
             }
-            // Each increment has SRC itself, whose metadata is a change as any other.
+            // Each increment contains SRC itself, so a change of its metadata gives a new id.
             let idle = [0o700, 0o750, 0o705].map(|mode| {
                 let sources = chain.at("tree");
                 let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -348,7 +349,8 @@ fn dumps_without_changes_can_be_omitted() {
     });
 }
 
-/// Archives without ids are taken in their order, as before; those with ids among them are checked.
+/// Archives without ids are restored in the order in which they are given; archives with ids among
+/// them are checked.
 #[test]
 fn archives_of_older_versions_are_restored_as_they_are_given() {
     let chain = Chain::new(".tar", 4);
@@ -362,7 +364,7 @@ fn archives_of_older_versions_are_restored_as_they_are_given() {
         &[all[0], all[1], all[3]],
         &["is missing", "inc1.tar' and it"],
     );
-    // It is unknown where one belongs that has no id.
+    // The position of an archive without an id is unknown.
     chain.refused(
         &[all[3], all[2], all[0], all[1]],
         &["inc3.tar'", "inc2.tar', which comes after"],
@@ -482,7 +484,8 @@ fn other_programs_read_archives_with_ids() {
     same(&chain.trees[2], &kept(&to.join("tree")), "by GNU tar");
 }
 
-/// The tree as of a time is not mixed with what is there, whether it is restored from one archive or from several.
+/// The tree as of a time is not restored into a non-empty directory, whether the restore needs one
+/// archive or several.
 #[test]
 fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
     let place = tempdir().unwrap();
@@ -512,11 +515,13 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
             );
         }
         if level == "0" {
-            // Without its first component, it would be mixed with what is in the directory itself.
+            // With its first component stripped, the tree would be mixed with the contents of DIR
+            // itself.
             let ran = restore(&["--strip-components", "1"]).exits(2);
             assert!(ran.stderr.contains("'.' exists and is not empty"), "{ran}");
         }
-        // A file that is chosen replaces the one that is there, and so does an archive that is given by its name.
+        // Existing files are replaced if a single file is selected, with --overwrite, or if the
+        // archive is given by name.
         restore(&["tree/f"]).exits(0);
         restore(&["--overwrite"]).exits(0);
         assert!(to.join("beside").exists());
@@ -527,7 +532,8 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
     run(&mut fathom(words)).exits(0);
 }
 
-/// What could not be read is not in the id: an archive and its complete repetition are both restored.
+/// The id does not include files that could not be read: an archive and its complete repetition can
+/// both be restored.
 #[test]
 fn a_repetition_that_could_read_more_is_restored() {
     if !require(&[Need::Root]) {
@@ -540,7 +546,7 @@ fn a_repetition_that_could_read_more_is_restored() {
         let dump = |archive: &str, calls: &[u32]| {
             let mut command = fathom(["dump", "s", "-q", "-o", archive]);
             if !calls.is_empty() {
-                // Reading of extended attributes is of no account here; that of files is.
+                // Failed reads of extended attributes do not matter here; failed reads of files do.
                 fail_calls(&mut command, calls, libc::EIO);
             }
             run(command.current_dir(base))
@@ -557,7 +563,7 @@ fn a_repetition_that_could_read_more_is_restored() {
     });
 }
 
-/// A SRC whose metadata changes makes a new id, whichever of several it is.
+/// If the metadata of a SRC changes, the id changes; with several SRCs, that applies to each.
 #[test]
 fn changes_of_each_source_have_an_order() {
     let place = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Archives of GNU tar and bsdtar are restored exactly.
+//! Tests that archives of GNU tar and bsdtar are restored exactly.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -54,11 +54,12 @@ fn archive(maker: Maker, top: &Path, to: &Path) {
     tool(command.arg("-cf").arg(to).arg("-C").arg(top).arg("."));
 }
 
-/// Equalizes metadata that an archive does not have.
+/// Removes metadata that an archive of this program does not contain.
 fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
     move |_, seen| {
         seen.atime = (0, 0); // tools read what they archive
-        // Of a device, both archive each name for itself; GNU tar of a fifo, too.
+        // Both programs archive each hard link to a device as a separate device; GNU tar does so
+        // with fifos, too.
         let is_device = ['c', 'b'].contains(&seen.kind);
         match maker {
             Maker::Gnu | Maker::GnuPax if is_device || seen.kind == 'p' => seen.twin = None,
@@ -78,7 +79,8 @@ fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
 /// A tree with all types of files and attributes.
 fn tree(top: &Path) {
     grow(top, 7, 400);
-    // Of a socket that has another name, bsdtar archives a link to nothing.
+    // Sockets are not archived, but bsdtar archives a hard link to a socket, as a link without a
+    // target.
     let _ = Command::new("find")
         .arg(top)
         .args(["-type", "s", "-delete"])
@@ -139,7 +141,7 @@ fn everything_is_restored_on_tmpfs() {
                 let top = tmpfs(ground.join("top"));
                 tree(&top);
                 if maker == Maker::Bsd {
-                    // bsdtar gives sparse files the names that their headers have room for.
+                    // bsdtar truncates the names of sparse files to the length of the header field.
                     for (name, _) in kept(&top)
                         .iter()
                         .filter(|(name, seen)| seen.size > 1 << 19 && name.len() > 90)
@@ -155,7 +157,7 @@ fn everything_is_restored_on_tmpfs() {
                     &format!("{maker:?}"),
                     less(maker),
                 );
-                // And once more, over itself.
+                // Restore once more, over the restored tree.
                 let copy = restored(&ground.join("archive"), &ground.join("copy"));
                 alike(
                     &kept(&top),
@@ -199,14 +201,15 @@ fn everything_is_restored_on_disks() {
     }
 }
 
-/// For data that it has not written yet, XFS reserves more than it will need. An `O_TMPFILE` finds no room
-/// then, where a file with a name does.
+/// For data that is not yet written, XFS reserves more blocks than it will need. While the
+/// reservation exceeds the free space, creating an `O_TMPFILE` fails, but creating a file with a
+/// name does not.
 #[test]
 fn reserved_blocks_are_not_a_full_disk() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             const FILES: usize = 25_000;
-            const ROOM: u64 = 220 << 20; // twice what the files need, and half of what is reserved
+            const ROOM: u64 = 220 << 20; // twice the size of the files, and half of the reservation
             let disk = ground.join("disk");
             mounted(XFS[0], &disk);
             let free = rustix::fs::statvfs(&disk).unwrap();
@@ -254,7 +257,7 @@ fn ordinary_user_restores_what_is_permitted() {
                     seen.mode &= !0o6000;
                 });
             }
-            // A device is for root to make: all else is there all the same.
+            // Only root can create a device; everything else is restored.
             tool(
                 Command::new("mknod")
                     .arg(top.join("device"))

@@ -1,4 +1,5 @@
-//! A dry run foresees what a restore does: what it makes, renames and removes, and what it cannot do.
+//! Tests that a dry run predicts a restore: the entries that it creates, renames and removes, and
+//! its failures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +23,8 @@ fn any_path(dice: &mut Dice) -> PathBuf {
     (0..depth).map(|_| ["a", "b", "c"][dice.below(3)]).collect()
 }
 
-/// Changes something in a tree. Much of it fails, because there is nothing or something else.
+/// Makes a random change to a tree. Many changes fail, because the entry does not exist or has a
+/// different type.
 fn change(top: &Path, dice: &mut Dice) {
     let (path, other) = (top.join(any_path(dice)), top.join(any_path(dice)));
     let done = match dice.below(7) {
@@ -57,7 +59,7 @@ fn outcome(ran: &Ran) -> (Vec<(&'static str, Value)>, Option<i32>, BTreeSet<Stri
     (counts.to_vec(), ran.status.code(), paths.collect())
 }
 
-/// Restores a chain twice, first in a dry run.
+/// Restores a chain in a dry run and then really, and checks that both report the same.
 fn foreseen(archives: &[PathBuf], to: &Path, what: &str) -> Value {
     let restore = |more: &str| {
         let mut command = fathom(args!["restore", "-C", to, "--overwrite", "--json", more]);
@@ -110,7 +112,7 @@ fn random_chains_over_random_trees_are_foreseen() {
     }
 }
 
-/// Members that cannot be restored over what is there.
+/// Members that cannot replace existing entries.
 #[test]
 fn what_cannot_be_restored_is_foreseen() {
     if !require(&[Need::Root]) {
@@ -125,7 +127,7 @@ fn what_cannot_be_restored_is_foreseen() {
         symlink("nowhere", tree.join("symlink")).unwrap();
         tool(Command::new("mkfifo").arg(tree.join("fifo")));
         let archive = at.join("s.tar");
-        // Without the directories themselves, as others make archives.
+        // The archive has no members for the directories, as some programs write archives.
         let names = [
             "s/file",
             "s/first",

@@ -1,4 +1,5 @@
-//! What a restore cannot do as the archive says is reported, and nothing is lost or exposed by it.
+//! Tests that parts of an archive that cannot be restored exactly are reported, and that nothing is
+//! lost or exposed by that.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -46,8 +47,8 @@ fn is_kept(to: &Path, ran: &Ran) {
     assert!(to.join("s/later").exists(), "{ran}");
 }
 
-/// A directory that cannot be renamed keeps its old name and its contents: the new name exists, or is
-/// on another file system.
+/// A directory that cannot be renamed keeps its old name and its contents: the new name exists, or
+/// is on a different file system.
 #[test]
 fn failed_rename_removes_nothing() {
     if !require(&[Need::Root]) {
@@ -69,7 +70,8 @@ fn failed_rename_removes_nothing() {
     });
 }
 
-/// The archives of GNU tar list all directories: after a rename that has failed, the next one gives its tree.
+/// Archives of GNU tar list all directories, so after a failed rename, the next increment restores
+/// its tree.
 #[test]
 fn archives_of_gnu_tar_go_on_after_a_failed_rename() {
     if !require(&[Need::Root]) {
@@ -79,7 +81,7 @@ fn archives_of_gnu_tar_go_on_after_a_failed_rename() {
         let top = tmpfs(ground.join("top"));
         let archive = |number: usize| ground.join(format!("{number}.tar"));
         let dump = |number: usize| {
-            // It goes by whole seconds in places.
+            // GNU tar compares some times in whole seconds.
             std::thread::sleep(std::time::Duration::from_millis(1100));
             let mut tar = Command::new("tar");
             tar.args(["--format=posix", "-g"])
@@ -109,7 +111,7 @@ fn archives_of_gnu_tar_go_on_after_a_failed_rename() {
                 .arg(archive);
             let _ = tar.arg("-C").arg(&by_tar).output().unwrap();
             if archive == &archives[0] {
-                // tar removes it by the first archive already.
+                // With the first archive, tar removes the file already.
                 file(by_tar.join("b/in the way"), 1);
             }
         }
@@ -128,7 +130,7 @@ fn archives_of_gnu_tar_go_on_after_a_failed_rename() {
     });
 }
 
-/// A user cannot rename a directory of somebody else.
+/// A user cannot rename a directory of a different user.
 #[test]
 fn rename_without_permission_removes_nothing() {
     if !require(&[Need::Root]) {
@@ -139,7 +141,7 @@ fn rename_without_permission_removes_nothing() {
         let last = ground.join("2.tar");
         let to = dir(ground.join("to"));
         run(&mut fathom(args!["restore", &full, "-C", &to])).exits(0);
-        // The directory cannot be changed, so what is in it can be neither renamed nor removed.
+        // The parent directory is not writable, so its entries can be neither renamed nor removed.
         tool(Command::new("chmod").arg("-R").arg("a+rwX").arg(&to));
         chmod(to.join("s"), 0o755);
         [&full, &next, &last]
@@ -161,7 +163,7 @@ fn access_list(path: &Path) -> String {
     String::from_utf8(listed).unwrap()
 }
 
-/// GNU tar has access control lists as extended attributes if it was told to archive only these.
+/// GNU tar stores access control lists as extended attributes if it archives only these.
 #[test]
 fn lists_in_extended_attributes_are_restored() {
     if !require(&[Need::Root, Need::Program("setfacl")]) {
@@ -198,8 +200,8 @@ fn lists_in_extended_attributes_are_restored() {
     });
 }
 
-/// A list that cannot be set gives nobody more permissions: those of the group are in the list, and
-/// the mode has the mask.
+/// If an access control list cannot be set, nobody gets more permissions: the group's permissions
+/// are in the list, and the mode contains the mask.
 #[test]
 fn lists_that_cannot_be_set_do_not_widen_the_mode() {
     let ground = tempfile::tempdir().unwrap();
@@ -281,7 +283,8 @@ fn attributes_that_cannot_be_set_are_named() {
     });
 }
 
-/// A list of NFSv4 that says no more than the mode is not missed on another file system.
+/// An NFSv4 access control list that is equivalent to the mode may be dropped on other file systems
+/// without a warning.
 #[test]
 fn nfs4_lists_of_the_mode_are_not_missed() {
     if !require(&[Need::Root]) {
@@ -333,7 +336,7 @@ fn selinux_label(path: &Path) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// A device number that Linux does not have is not cut to another one.
+/// A device number that is too large for Linux is refused, not truncated.
 #[test]
 fn devices_that_linux_does_not_have_are_refused() {
     if !require(&[Need::Root]) {
@@ -391,8 +394,8 @@ fn damaged_file_on_a_full_disk_is_reported_once() {
     });
 }
 
-/// A chain is not restored over something, because its increments remove what they do not list; one
-/// archive after the other is.
+/// A chain is not restored over existing files, because its increments would remove files that they
+/// do not list. Single archives are.
 #[test]
 fn chain_is_not_restored_over_existing_files() {
     if !require(&[Need::Root]) {
@@ -413,9 +416,9 @@ fn chain_is_not_restored_over_existing_files() {
             assert!(ran.stderr.contains("exists and is not empty"), "{ran}");
         }
         assert!(to.join("s/own").exists());
-        // The directory that the increment renames is there already.
+        // The directory that the increment renames exists already, so the rename fails.
         chain(&["--dry-run", "--overwrite"]).exits(1);
-        // What is not there yet is restored.
+        // Into a directory without the tree, the chain is restored.
         fs::rename(to.join("s"), to.join("elsewhere")).unwrap();
         chain(&[]).exits(0);
         for archive in [&full, &next] {
@@ -429,7 +432,7 @@ fn chain_is_not_restored_over_existing_files() {
     });
 }
 
-/// Behind the end of an archive may be another one, as `cat` makes: that is not skipped silently.
+/// A second archive after the end of the first, as `cat` makes, is not skipped silently.
 #[test]
 fn concatenated_archives_are_reported() {
     let ground = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `--strip-components`, compared with GNU tar and bsdtar.
+//! Tests of `--strip-components`, compared with GNU tar and bsdtar.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -14,10 +14,11 @@ use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// A tree below two directories: `a` has most of it, `b` some links to that.
+/// Creates a tree below two directories: `a` has most of it, `b` some hard links and symlinks to
+/// `a`.
 fn tree(top: &Path, seed: u64) {
     grow(&dir(top.join("tree/a")), seed, 200);
-    // Some are in directories that nobody can change.
+    // Remove sockets. Some are in directories with the immutable flag, where that fails.
     let _ = Command::new("find")
         .arg(top)
         .args(["-type", "s", "-delete"])
@@ -28,7 +29,7 @@ fn tree(top: &Path, seed: u64) {
     symlink("../../a/b/c", top.join("tree/b/c/four")).unwrap();
 }
 
-/// What a tool makes of an archive, and whether it found nothing wrong.
+/// The tree that a tool extracts from an archive, and whether the tool succeeded.
 fn extracted(tool: &str, archive: &Path, components: &str, to: &Path) -> (Snapshot, bool) {
     let mut command = Command::new(tool);
     command.args(["-xp", "--xattrs", "--acls"]);
@@ -41,7 +42,8 @@ fn extracted(tool: &str, archive: &Path, components: &str, to: &Path) -> (Snapsh
     (kept(to), done.status.success())
 }
 
-/// Compares what is below the directory, which has the time of the extraction, and so has `implied`.
+/// Compares the trees below the top. The top and the directory `implied` have the time of the
+/// extraction.
 #[track_caller]
 fn alike_below(a: &Snapshot, b: &Snapshot, implied: &[u8], what: &str) {
     let below = |all: &Snapshot| {
@@ -54,7 +56,7 @@ fn alike_below(a: &Snapshot, b: &Snapshot, implied: &[u8], what: &str) {
         if name == implied {
             seen.mtime = (0, 0);
         }
-        // GNU tar has each name of a device or fifo for itself.
+        // GNU tar restores each hard link to a device or fifo as a separate one.
         if seen.kind != 'f' {
             seen.twin = None;
         }
@@ -93,7 +95,7 @@ fn names_lose_as_many_components_as_by_gnu_tar() {
                     let to = dir(at("fathom"));
                     let mut restore = fathom(args!["restore", &archive, "-C", &to]);
                     restore.args(["--strip-components", components]);
-                    // A target that is stripped to nothing: an error for both.
+                    // If the target of a link is stripped to nothing, both report an error.
                     let dry = run(fathom(restore.get_args()).arg("--dry-run"));
                     let ran = run(&mut restore).exits(i32::from(!is_right));
                     let implied: &[u8] = if given == "tree/b" { b"tree" } else { b"" };
@@ -103,8 +105,7 @@ fn names_lose_as_many_components_as_by_gnu_tar() {
                     let is_made = |line: &&&str| made.iter().any(|kind| line.starts_with(kind));
                     let promised = dry.lines().iter().filter(is_made).count();
                     assert_eq!(promised == 0, by_tar.len() == 1, "{what}: {dry}");
-                    // bsdtar restores less metadata, and takes a backslash at the beginning of a
-                    // name for a separator.
+                    // bsdtar restores less metadata, and removes a leading backslash like a slash.
                     let (by_bsdtar, _) = extracted("bsdtar", &archive, components, &at("bsdtar"));
                     let names =
                         |all: Snapshot| all.into_keys().filter(|name| !name.contains(&b'\\'));
@@ -144,7 +145,7 @@ fn paths_are_the_names_in_the_archive() {
     let (ran, names) = restored(&[&two[..], &["--", "d1"]].concat());
     assert!(ran.exits(1).stderr.contains("no archive has a member"));
     assert_eq!(names, [""]);
-    // Nothing is left of the name: it is skipped, and nothing is wrong.
+    // If all components of a name are stripped, the member is skipped without a warning.
     let (ran, names) = restored(&["top/tree/d1/f1", "--strip-components", "9"]);
     ran.exits(0);
     assert_eq!(names, [""]);
@@ -183,7 +184,8 @@ fn link_whose_target_is_stripped_to_nothing_is_reported() {
     assert_eq!(fs::metadata(at.join("to/other")).unwrap().nlink(), 1);
 }
 
-/// Its increments remove and rename by the names of the tree.
+/// Increments of a chain remove and rename entries by their full names, so their names cannot be
+/// stripped.
 #[test]
 fn chain_is_refused() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! However many threads create the files, the tree and the warnings are the same.
+//! Tests that the number of threads that create files changes neither the tree nor the warnings.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::snapshot::{Snapshot, kept};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, require, run};
 
-/// An archive whose members replace one another: few names, in any order, of all kinds.
+/// Random members that replace each other: few names, in any order, of all types.
 fn archive(dice: &mut Dice) -> Vec<u8> {
     const NAMES: [&str; 6] = ["a", "b", "A", "c", "d", "a b"];
     let name = |dice: &mut Dice| {
@@ -59,7 +59,7 @@ fn archive(dice: &mut Dice) -> Vec<u8> {
     archive
 }
 
-/// The tree, and what is printed about it.
+/// The restored tree, and the JSON of the restore.
 fn restored(archive: &Path, to: &Path, jobs: &str) -> (Snapshot, Value) {
     let ran = run(&mut fathom(args![
         "restore",
@@ -75,7 +75,7 @@ fn restored(archive: &Path, to: &Path, jobs: &str) -> (Snapshot, Value) {
     printed["gates"] = Value::Null;
     let mut tree = kept(to);
     tree.values_mut().for_each(|seen| seen.atime = (0, 0));
-    // The archive does not describe it, or a directory that no member describes.
+    // Ignore the current times of directories that no member describes.
     tree.values_mut()
         .filter(|seen| seen.mtime.0 > 1_100_000_000)
         .for_each(|seen| seen.mtime = (0, 0));

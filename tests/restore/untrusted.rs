@@ -1,4 +1,4 @@
-//! Archives that nobody vouches for.
+//! Tests of archives from untrusted sources.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, chown};
@@ -13,7 +13,8 @@ use crate::support::need::Need;
 use crate::support::run::args;
 use crate::support::{fathom, require, run};
 
-/// What could harm the machine is restored unless that is refused.
+/// By default, dangerous metadata is restored, too: set-user-ID bits, devices, capabilities.
+/// Options refuse them.
 #[test]
 fn nothing_of_an_archive_need_be_trusted() {
     if !require(&[Need::Root, Need::Loop, Need::Program("setfacl")]) {

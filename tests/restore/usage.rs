@@ -1,4 +1,4 @@
-//! The command line, interrupted restores, and full disks.
+//! Tests of the command line, interrupted restores, and full disks.
 
 use std::fs;
 use std::io::Write;
@@ -84,7 +84,7 @@ fn wildcards_select_the_same_as_with_bsdtar() {
                         .arg(pattern),
                 );
                 run(&mut fathom(args!["restore", &archive, "-C", &to, pattern])).exits(0);
-                // Directories above are new in both.
+                // Both programs create the directories above a PATH.
                 let names = |to: &Path| kept(to).into_keys().collect::<Vec<_>>();
                 assert_eq!(names(&to), names(&by_bsd), "{pattern}");
                 for to in [to, by_bsd] {
@@ -156,7 +156,7 @@ fn archive_on_standard_input() {
             child.stdin.take().unwrap().write_all(&archive).unwrap();
             assert!(child.wait().unwrap().success());
             assert_eq!(kept(&to).len(), kept(&top).len());
-            // One that ends too soon: what came whole is there, and nothing else.
+            // A truncated archive: its complete members are restored, and nothing else.
             let to = dir(ground.join("half"));
             let mut restore = fathom(args!["restore", "-", "-C", &to]);
             let mut child = restore
@@ -236,8 +236,8 @@ fn gates_count_the_calls_that_strace_counts() {
                 .values()
                 .map(|gate| gate["calls"].as_u64().unwrap())
                 .sum();
-            // Of an empty file: openat, utimensat, linkat, close. Of a directory, one statx for the owner of
-            // what is made in it.
+            // For an empty file: openat, utimensat, linkat, close. For a directory, one statx finds
+            // the owner of new entries in it.
             assert!(calls < 100 * 4 + 6 * 13 + 60, "{calls} calls: {gates}");
             assert!(gates["fchownat"]["calls"].as_u64() <= Some(7), "{gates}");
             assert_eq!(gates["syncfs"]["calls"], 1, "{gates}");
@@ -271,7 +271,8 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
                 let to = dir(ground.join("to"));
                 run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
                 for name in ["d", "d/f", "d/l", "d/p"] {
-                    // Not by a snapshot: it would read the directory.
+                    // Use lstat(2) instead of a snapshot, which would read the directory and update
+                    // its access time.
                     let seen = to.join(name).symlink_metadata().unwrap();
                     let times = (
                         (seen.mtime(), seen.mtime_nsec()),
@@ -299,7 +300,8 @@ with tarfile.open(A, "w") as t:
         m.type, m.mode, m.mtime = kind, 0o755, 1000
         t.addfile(m)"#;
             let archive = by_python(script, &ground.join("archive"));
-            // Where times have no fractions, what was made in this run seems older than it.
+            // If the file system stores whole seconds only, a file created in this run has a time
+            // before the start of the run.
             let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128").unwrap();
             assert!(mounted(small_inodes, &ground.join("disk")));
             for to in [ground.join("to"), ground.join("disk/to")] {
@@ -346,7 +348,7 @@ fn restore_without_openat2() {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
             grow(&top, 3, 100);
-            // Sockets are in no archive.
+            // An archive contains no sockets.
             let archive = archived(&top, &ground.join("archive"));
             let outside = dir(ground.join("outside"));
             let script = r#"
@@ -376,8 +378,8 @@ with tarfile.open(A, "w") as t:
     }
 }
 
-/// Files that fit are complete; a warning names each other file, and no part of it is left. With more
-/// space, a second restore completes the tree.
+/// Files that fit are complete; a warning names each file that does not fit, and no part of it is
+/// left. With more space, a second restore completes the tree.
 #[test]
 fn full_disk() {
     if require(&[Need::Root]) {
@@ -454,7 +456,7 @@ fn full_disk() {
     }
 }
 
-/// An immutable file stays as it is, and the rest is restored.
+/// An immutable file is not changed, and everything else is restored.
 #[test]
 fn immutable_file_is_reported_and_the_rest_restored() {
     if require(&[Need::Root, Need::Loop]) {
@@ -486,8 +488,8 @@ fn immutable_file_is_reported_and_the_rest_restored() {
     }
 }
 
-/// A directory is dumped twice, by itself and within another, so that a hard link is a link to itself
-/// the second time.
+/// A directory is dumped twice, as a SRC and inside a second SRC, so in the second copy a hard link
+/// refers to itself.
 #[test]
 fn dry_run_has_the_counts_of_the_restore() {
     if require(&[Need::Root]) {
@@ -533,7 +535,8 @@ fn file_that_is_no_archive_is_refused_before_anything_is_written() {
     }
 }
 
-/// Without `--`, a PATH that no archive has may be a mistyped archive, so nothing is restored.
+/// Without `--`, a PATH that is in no archive may be a mistyped archive name, so nothing is
+/// restored.
 #[test]
 fn mistyped_archive_is_refused() {
     let place = tempfile::tempdir().unwrap();
@@ -583,7 +586,7 @@ fn mistyped_archive_is_refused() {
     assert!(at("o/tree/f").is_file() && at("o/tree/old").is_dir());
 }
 
-/// The working directory can be removed while a shell is in it.
+/// The working directory of a shell may have been removed.
 #[test]
 fn removed_directory_is_refused() {
     let place = tempfile::tempdir().unwrap();

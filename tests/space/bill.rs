@@ -1,4 +1,4 @@
-//! Every kind of item, on each file system.
+//! Tests of every kind of item, on each file system.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Files that are deleted, but open or mapped.
+//! Tests of deleted files that are still open or mapped.
 
 use std::fs;
 use std::io::Write;
@@ -62,7 +62,7 @@ fn a_deleted_file_that_is_only_mapped_is_found() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
             let at = tmpfs(base.join("tmpfs"));
-            // The program itself: nothing but the kernel has it open.
+            // The executable of a running program: only the kernel holds it open.
             let program = at.join("program");
             fs::copy("/bin/cat", &program).unwrap();
             let mut cat = Command::new(&program);
@@ -71,7 +71,7 @@ fn a_deleted_file_that_is_only_mapped_is_found() {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // It runs when it answers.
+            // When the program answers, it is running.
             cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
             let mut answer = [0];
             std::io::Read::read_exact(cat.stdout.as_mut().unwrap(), &mut answer).unwrap();
@@ -107,7 +107,7 @@ fn many_deleted_files_of_a_process_are_one_line() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
             let at = tmpfs(base.join("tmpfs"));
-            // This process holds them.
+            // This process holds the files open.
             let files: Vec<fs::File> = (0..30)
                 .map(|nth| {
                     let path = file(&at.join(format!("f{nth}")), MIB);
@@ -134,7 +134,7 @@ fn many_deleted_files_of_a_process_are_one_line() {
     }
 }
 
-/// A loop device holds its file as the kernel does, without a process.
+/// A loop device holds its file open in the kernel, without a process.
 #[test]
 fn a_deleted_image_of_a_loop_device_is_found() {
     if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {

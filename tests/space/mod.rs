@@ -1,4 +1,5 @@
-//! `fathom space`: every kind of item on real file systems, compared with statvfs(2), tune2fs, lsof and btrfs.
+//! Tests of `fathom space`: every kind of item on real file systems, compared with statvfs(2),
+//! tune2fs, lsof and btrfs.
 
 mod bill;
 mod deleted;
@@ -40,7 +41,8 @@ fn bytes(item: &Value) -> i64 {
     item["bytes"].as_i64().unwrap()
 }
 
-/// Compares size, used and available with statvfs(2), and the rest with `most` parts in a thousand of what is used.
+/// Compares size, used and available space with statvfs(2), and checks that at most `most`
+/// thousandths of the used space are unaccounted for.
 #[track_caller]
 fn check(result: &Value, at: &Path, most: i64) {
     let now = rustix::fs::statvfs(at).unwrap();
@@ -66,7 +68,7 @@ fn check(result: &Value, at: &Path, most: i64) {
     assert_eq!(of("owners"), of("ages"));
 }
 
-/// A file of so many bytes that cannot be compressed.
+/// Creates a file of `size` bytes with incompressible data.
 fn file(at: &Path, size: u64) -> PathBuf {
     let mut state = size ^ 0x9e37_79b9_7f4a_7c15 ^ (at.as_os_str().len() as u64) << 40;
     let mut next = || {
@@ -81,11 +83,11 @@ fn file(at: &Path, size: u64) -> PathBuf {
     at.to_owned()
 }
 
-/// A process that holds files open; it ends with this.
+/// A process that holds files open. Dropping this ends it.
 struct Holder(Child);
 
 impl Holder {
-    /// `tail` holds its standard input.
+    /// Starts a `tail` whose standard input is the file.
     fn of(file: &Path) -> Holder {
         let input = fs::File::open(file).unwrap();
         let mut tail = Command::new("tail");
@@ -95,12 +97,12 @@ impl Holder {
         Holder(tail.spawn().unwrap())
     }
 
-    /// `tail` opens the file in a mount namespace of its own.
+    /// Starts a `tail` that opens the file in its own mount namespace.
     fn elsewhere(file: &Path) -> Holder {
         let mut tail = Command::new("unshare");
         tail.args(["--mount", "tail", "-f"]).arg(file);
         let mut tail = tail.stdout(Stdio::piped()).spawn().unwrap();
-        // It has opened the file when it prints its end.
+        // When `tail` prints the end of the file, it has opened the file.
         std::io::Read::read_exact(tail.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         Holder(tail)
     }
@@ -141,7 +143,7 @@ fn grow(at: &Path) -> Holder {
     holder
 }
 
-/// Checks the items of what [`grow`] has made, with what the metadata of files takes.
+/// Checks the items of the files from [`grow`], including their metadata.
 #[track_caller]
 fn check_items(result: &Value, at: &Path, holder: &Holder) {
     for (kind, path, mebibytes) in [

@@ -1,4 +1,4 @@
-//! Subvolumes and snapshots of btrfs.
+//! Tests of subvolumes and snapshots of btrfs.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::support::disks::{BTRFS, attach, mounted, subvolume};
 use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require};
 
-/// A field of `btrfs filesystem usage -b`, of which the last word is the number.
+/// A field of `btrfs filesystem usage -b` whose last word is a number.
 fn usage(at: &std::path::Path, field: &str) -> i64 {
     let text = tool(
         Command::new("btrfs")

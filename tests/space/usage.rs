@@ -1,4 +1,4 @@
-//! The text, other users, and what is refused.
+//! Tests of the text output, of other users, and of refused arguments.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn the_text_fits_the_terminal_and_one_screen() {
                 assert!(status.success(), "{text}");
                 let lines: Vec<&str> = text.lines().collect();
                 assert!(columns < 80 || lines.len() <= 30, "{text}");
-                // Commands are not broken: they are to be copied.
+                // Commands are not wrapped, so that users can copy them.
                 let end = lines
                     .iter()
                     .position(|line| line.contains("What can be freed"));
@@ -88,7 +88,8 @@ fn what_another_user_cannot_see_is_said() {
             assert!(ran.stderr.contains("hint: run as root"), "{}", ran.stderr);
             let result = &value["result"];
             let unaccounted = result["unaccounted"].as_u64().unwrap() / MIB;
-            // secret, c without the file that has a name in a, what is hidden, and what is deleted
+            // MiB of `secret`, of `c` without the file that has a name in `a`, of hidden files, and
+            // of deleted files
             assert_eq!(unaccounted, 1 + 5 + 4 + 7, "{result:#}");
             assert!(bytes(item(result, "files", Some(&at.join("a")))) >= 20 * MIB.cast_signed());
         });

@@ -41,8 +41,8 @@ pub(crate) fn unmount(at: impl AsRef<Path>) {
     mount::unmount(at.as_ref(), UnmountFlags::DETACH).unwrap();
 }
 
-/// Detaches the mount of `at` (MNT_DETACH): a command that another test is starting may briefly
-/// hold a descriptor on it.
+/// Detaches the mount of `at` (MNT_DETACH): a command of a concurrent test may briefly hold a
+/// descriptor on it.
 pub(crate) fn unmount_whole(at: &Path) {
     wait_until(&format!("unmounted {}", at.display()), || {
         mount::unmount(at, UnmountFlags::empty()).is_ok()
@@ -83,7 +83,7 @@ pub(crate) fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
-/// Directory names that have broken programs.
+/// Unusual directory names that make many programs fail.
 pub(crate) fn odd_names() -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = [
         &b"plain"[..],
@@ -137,8 +137,8 @@ pub(crate) fn mount_id(path: &Path) -> Option<u64> {
     Some(found.stx_mnt_id)
 }
 
-/// Creates a file system of `kind` (ext4, xfs, btrfs) in a sparse file next to `at`, and mounts it
-/// there.
+/// Creates a file system of type `kind` (ext4, xfs, btrfs) in a sparse file next to `at`, and
+/// mounts it there.
 pub(crate) fn disk(kind: &str, at: &Path) -> PathBuf {
     let image = at.with_extension("image");
     fs::create_dir_all(at).unwrap();

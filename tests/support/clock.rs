@@ -1,5 +1,6 @@
-//! Clocks for a program under test. A monotonic one stands still until the test sets it forward, so that deadlines and
-//! latencies are exact on a machine of any load. The time of day can be set forward, too, as after the machine was suspended.
+//! Clocks for a program under test. A monotonic clock stands still until the test sets it forward,
+//! so that deadlines and latencies are exact under any load. The time of day can be set forward,
+//! too, as if the machine had been suspended.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -14,12 +15,12 @@ use super::tool::tool;
 /// The requirement of [`Clock::new`].
 pub(crate) const CC: Need = Need::Program("cc");
 
-/// The clock of the commands that it was given to, and of the processes that they start.
+/// A clock for the commands that it is given to, and for the processes that they start.
 pub(crate) struct Clock {
     library: PathBuf,
     file: PathBuf,
     nanoseconds: AtomicU64,
-    /// Where in the file.
+    /// The offset of the time in the file.
     at: u64,
 }
 
@@ -31,7 +32,8 @@ impl Clock {
         clock
     }
 
-    /// The clocks of the machine, of which the time of day and the time since the boot can be set forward.
+    /// The clocks of the machine, except that the time of day and the time since the boot can be
+    /// set forward.
     pub(crate) fn of_the_day(dir: &Path) -> Clock {
         Clock::in_file(dir, 8)
     }

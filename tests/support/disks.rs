@@ -34,8 +34,7 @@ pub(crate) fn attach(image: &Path) -> Loop {
     Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())))
 }
 
-/// A configuration of a file system: its name in messages, its type, and the options of mkfs and
-/// mount.
+/// A file system to create: its name in messages, its type, and the options of mkfs and mount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Make {
     pub(crate) name: &'static str,
@@ -163,8 +162,8 @@ pub(crate) fn mounted(make: Make, at: &Path) -> bool {
     mount_image(make, &file, at, MountFlags::NOATIME)
 }
 
-/// Mounts an image on another loop device than before, so that the files have another device
-/// number.
+/// Mounts an image on a different loop device than before, so that the files have a different
+/// device number.
 pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
     let spare = tempfile::NamedTempFile::new().unwrap();
     spare.as_file().set_len(1 << 20).unwrap();
@@ -197,7 +196,7 @@ pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags)
     match mount::mount(&device.0, at, make.fstype, flags, options.as_c_str()) {
         Ok(()) => true,
         Err(refused) => {
-            // Features that kernels may be built without. Anything else must mount.
+            // A kernel may be built without these features. All other images must mount.
             assert!(
                 ["casefold", "quota and project"].contains(&make.name),
                 "{make:?}: {refused}"

@@ -1,5 +1,5 @@
-//! Small FUSE servers that misbehave, implemented on the raw protocol. A server ends when it is
-//! dropped, which also ends the requests that wait for it.
+//! Small FUSE servers that misbehave, implemented on the raw protocol. Dropping a server ends it,
+//! and the requests that wait for it.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -29,21 +29,21 @@ pub(crate) enum Manner {
     Denies,
     /// Refuses everything with this error.
     Fails(i32),
-    /// Serves an empty directory, and refuses to open it with this error each time before it lets it be opened.
+    /// Serves an empty directory; of each two attempts to open it, the first fails with this error.
     FailsFirst(i32),
     /// Serves a plain file, and is mounted on one.
     File,
-    /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of
-    /// 600 bytes.
+    /// Serves a directory that contains two empty directories: `short`, and one with a name of 600
+    /// bytes.
     LongName,
-    /// Serves an empty directory in which files can be created and written; answers this many
-    /// fsync(2) requests, then no more.
+    /// Serves an empty directory in which files can be created and written; answers this number of
+    /// fsync(2) requests, and then no request at all.
     Syncs(u32),
     /// Never reads a request. Waiting processes can be killed.
     Hung,
     /// Reads requests and never answers. Waiting processes cannot be killed until the server ends.
     Silent,
-    /// Has ended.
+    /// The server has ended.
     Stale,
 }
 
@@ -53,20 +53,20 @@ pub(crate) struct Server {
     requests: Arc<AtomicU64>,
     release: Option<Sender<()>>,
     is_stopped: Arc<AtomicBool>,
-    /// The thread ends when this is closed.
+    /// Closing this ends the thread.
     end: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
     _device: Option<File>,
 }
 
 impl Server {
-    /// The number of requests that the server has received, without INIT and those that have no
-    /// answer. [`Manner::Hung`] receives none.
+    /// The number of requests that the server has received, without INIT and without requests that
+    /// get no answer. [`Manner::Hung`] receives none.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Reads no more requests.
+    /// Stops reading requests.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
     }
@@ -205,7 +205,7 @@ fn attend(
         let Some(reply) = answer(manner, &request[..length], &mut count) else {
             continue;
         };
-        let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
+        let _ = device.write(&reply); // fails if the requester has ended: that is no error
     }
 }
 
@@ -276,7 +276,7 @@ pub(super) fn reply(request: &[u8], result: Result<Vec<u8>, i32>) -> Vec<u8> {
     .concat()
 }
 
-/// `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
+/// `struct fuse_dirent`: inode, offset of the next entry, length of the name, type, name, padding.
 pub(super) fn dirent(inode: u64, next: u64, kind: u8, name: &[u8]) -> Vec<u8> {
     let head = [inode, next].map(u64::to_ne_bytes).concat();
     let mut entry = [
@@ -300,7 +300,7 @@ fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
     }
 }
 
-/// The directory is inode 1; each file that is made is inode 2.
+/// The directory is inode 1; each created file is inode 2.
 fn writable(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     const FILE: u64 = 2;
     let node = u64::from_ne_bytes(request[16..24].try_into().unwrap());
@@ -317,8 +317,7 @@ fn writable(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     }
 }
 
-/// Looks up a name in the directory with two entries, or reads it; the entries are empty
-/// directories.
+/// Looks up a name in the directory with two entries, or reads the directory.
 fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     const ROOT: u64 = 1;
     let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());

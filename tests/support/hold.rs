@@ -1,5 +1,5 @@
-//! Holds a process where it opens or reads a file, by the permission events of fanotify(7): until the
-//! test has acted, the process cannot go on.
+//! Holds a process where it opens or reads a file, by the permission events of fanotify(7): the
+//! process continues only after the test has acted.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -16,23 +16,23 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::wait::LIMIT;
 
-/// Where a process is held.
+/// The event at which a process is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop<'a> {
-    /// At a read(2) of this file.
+    /// A read(2) of this file.
     Read(&'a Path),
-    /// Where this directory, or a file in it, is opened.
+    /// Opening this directory, or a file in it.
     Open(&'a Path),
-    /// Where a file in this directory is opened or created.
+    /// Opening or creating a file in this directory.
     OpenFileIn(&'a Path),
-    /// Where a file or a directory is opened on the mount that is visible at this path.
+    /// Opening a file or a directory on the mount that is visible at this path.
     OpenOnMount(&'a Path),
 }
 
-/// Holds a process at one event, until it is dropped.
+/// Holds a process at one event. Dropping this releases the process.
 pub(crate) struct Hold {
     held: Arc<Held>,
-    /// The thread ends when this is closed.
+    /// Closing this ends the thread.
     end: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,13 +41,13 @@ pub(crate) struct Hold {
 type Held = (Mutex<Option<u32>>, Condvar);
 
 impl Hold {
-    /// Holds the first process that comes to `stop`.
+    /// Holds the first process that reaches `stop`.
     pub(crate) fn new(stop: Stop<'_>) -> Hold {
         Hold::when(stop, |_| true)
     }
 
-    /// Holds the first process that comes to `stop` when `is_due`. That function gets the path; it must
-    /// open nothing that is watched, because nobody would answer.
+    /// Holds the first process that reaches `stop` while `is_due` returns true for the path.
+    /// `is_due` must not open watched files, because nobody would answer these events.
     pub(crate) fn when(stop: Stop<'_>, is_due: impl FnMut(&Path) -> bool + Send + 'static) -> Hold {
         let events = watch(stop).unwrap_or_else(|error| panic!("{stop:?}: {error}"));
         let held = Arc::new(Held::default());
@@ -63,14 +63,15 @@ impl Hold {
         }
     }
 
-    /// Waits until a process is held, and returns its number. Panics if `child` ends before.
+    /// Waits until a process is held, and returns its number. Panics if `child` ends first.
     #[track_caller]
     pub(crate) fn wait(&self, child: &mut Child) -> u32 {
         let held = self.wait_unless(|| child.try_wait().unwrap().is_some());
         held.expect("it ended, and no process was held")
     }
 
-    /// Waits until a process is held, and returns its number; `None` if `is_over` returns true before.
+    /// Waits until a process is held, and returns its number; `None` if `is_over` returns true
+    /// first.
     #[track_caller]
     pub(crate) fn wait_unless(&self, mut is_over: impl FnMut() -> bool) -> Option<u32> {
         let started = Instant::now();
@@ -96,7 +97,7 @@ impl Drop for Hold {
     }
 }
 
-/// A group that gets the events, each of which it has to answer.
+/// Creates a fanotify group, which must answer each of its events.
 fn watch(stop: Stop<'_>) -> io::Result<File> {
     let (at, flags, mask) = match stop {
         Stop::Read(at) => (at, 0, libc::FAN_ACCESS_PERM),
@@ -127,7 +128,8 @@ fn watch(stop: Stop<'_>) -> io::Result<File> {
     }
 }
 
-/// Answers all events but the first that is due, until `end` is closed. The kernel answers that one when the group is closed.
+/// Answers all events except the first due one, until `end` is closed. When the group is closed,
+/// the kernel answers that one, too.
 fn attend(mut group: &File, end: &PipeReader, held: &Held, mut is_due: impl FnMut(&Path) -> bool) {
     let mut kept = None;
     loop {
@@ -159,7 +161,7 @@ fn attend(mut group: &File, end: &PipeReader, held: &Held, mut is_due: impl FnMu
                 continue;
             }
             let answer = [fd.cast_unsigned(), libc::FAN_ALLOW].map(u32::to_ne_bytes);
-            // A process that was killed meanwhile wants no answer.
+            // If the process was killed meanwhile, the answer fails.
             let _ = group.write(&answer.concat());
         }
     }

@@ -24,7 +24,7 @@ pub(crate) enum Need {
     File(&'static str),
     /// This version of Linux, or a newer one.
     Linux(u32, u32),
-    /// A file system that the kernel has, in `/proc/filesystems`.
+    /// A file system in `/proc/filesystems`.
     FileSystem(&'static str),
     /// The standard library of Rust for static programs, and a C compiler for them.
     Musl,
@@ -35,7 +35,8 @@ pub(crate) fn musl() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// A path in the directory of the tools that `tools/setup` installs, which outlives the target directory.
+/// A path in the directory of the tools that `tools/setup` installs. That directory outlives the
+/// target directory.
 pub(crate) fn tool_path(path: impl AsRef<Path>) -> PathBuf {
     let of = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = || {

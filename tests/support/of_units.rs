@@ -1,4 +1,4 @@
-//! What unit tests of crates share with the end-to-end tests.
+//! Modules that unit tests of crates share with the end-to-end tests.
 
 #[path = "../page/browser.rs"]
 pub(crate) mod browser;

@@ -5,7 +5,7 @@ use ondisk::pax::{BLOCK, Member, header, padded};
 /// A member and its data.
 pub(crate) type Packed<'a> = (Member, &'a [u8]);
 
-/// An empty plain file.
+/// An empty regular file.
 pub(crate) fn plain(path: impl AsRef<[u8]>, data: &[u8]) -> Member {
     let len = data.len() as u64;
     Member {
@@ -27,7 +27,7 @@ pub(crate) fn push(archive: &mut Vec<u8>, member: &Member, data: &[u8]) {
     archive.resize(padded(archive.len() as u64).unwrap() as usize, 0);
 }
 
-/// Ends an archive.
+/// Appends the end of an archive.
 pub(crate) fn end(archive: &mut Vec<u8>) {
     archive.resize((archive.len() + 2 * BLOCK).next_multiple_of(20 * BLOCK), 0);
 }

@@ -1,10 +1,10 @@
-//! What older kernels and sandboxes lack: system calls that fail there, as seccomp filters, and
-//! parts of the file system that are missing.
+//! Simulates older kernels and sandboxes: seccomp filters make missing system calls fail, and parts
+//! of the file system are hidden.
 //!
-//! A filter cannot imitate what is missing from the result of a call that exists: an older statx(2)
-//! leaves out the mount id (before 5.8) and ignores fields that it does not know, an older statmount(2)
-//! leaves out strings. It sees neither structures in memory (types and flags of BPF maps, operations
-//! of io_uring) nor what file systems support. For these, boot the kernel itself.
+//! A filter cannot change the result of a call that exists: an older statx(2) omits the mount id
+//! (before 5.8) and ignores unknown fields, an older statmount(2) omits strings. A filter sees
+//! neither structures in memory (types and flags of BPF maps, operations of io_uring) nor the
+//! features of file systems. To test these, boot the kernel itself.
 
 use std::ffi::CString;
 use std::io;
@@ -19,10 +19,10 @@ use super::run::fathom_path;
 /// A version of the kernel.
 pub(crate) type Version = (u32, u32);
 
-/// A system call, or a kind of its calls, with the version that added it.
+/// A system call, or some of its operations, with the version that added it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added {
-    /// As in the manual pages; with the flag or operation, if it is not about all calls.
+    /// The name in the manual pages; with the flag or operation, if only that was added.
     pub(crate) name: &'static str,
     pub(crate) since: Version,
     pub(crate) rule: Rule,
@@ -58,8 +58,8 @@ const fn kind(
     }
 }
 
-/// What Linux has added since 4.18, by the kernel's tables of system calls (from 5.1 on, a new call
-/// has the same number everywhere) and the VERSIONS and HISTORY of the manual pages.
+/// System calls that Linux has added since 4.18, by the kernel's tables of system calls (from 5.1
+/// on, a new call has the same number everywhere) and by VERSIONS and HISTORY of the manual pages.
 pub(crate) const ADDED: &[Added] = &[
     call("pidfd_send_signal", 424, (5, 1)),
     call("io_uring_setup", 425, (5, 1)),
@@ -107,7 +107,7 @@ pub(crate) const ADDED: &[Added] = &[
     call("open_tree_attr", 467, (6, 15)),
     call("file_getattr", 468, (6, 17)),
     call("file_setattr", 469, (6, 17)),
-    // Operations and flags, as far as they are arguments.
+    // Operations and flags, as far as they are arguments of the call.
     kind(
         "ptrace: PTRACE_GET_SYSCALL_INFO",
         (5, 3),
@@ -122,8 +122,8 @@ pub(crate) const ADDED: &[Added] = &[
         Calls::With(1, 0x8040_587f),
         libc::ENOTTY,
     ),
-    // What the programs of the meter need is a type of map, which is in memory: without it, they
-    // create no map.
+    // The programs of the meter need a type of map, which is in memory where a filter cannot see
+    // it. Without that type, no map can be created.
     kind(
         "bpf: BPF_MAP_TYPE_RINGBUF",
         (5, 8),
@@ -147,12 +147,12 @@ pub(crate) const ADDED: &[Added] = &[
     ),
 ];
 
-/// Calls from this number on are newer than the list.
+/// Numbers of calls that are newer than the list.
 const NEWER: u32 = 470;
 const NEWEST: u32 = 480;
 
-/// What Docker's default profile forbids a container without capabilities (`profiles/seccomp` of
-/// moby 24): all that its list of allowed calls does not name, with EPERM.
+/// Calls that Docker's default profile (`profiles/seccomp` of moby 24) forbids in a container
+/// without capabilities: all calls that its list does not allow fail with EPERM.
 const NOT_IN_DOCKER: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -192,7 +192,7 @@ const NOT_IN_DOCKER: &[libc::c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// Of the calls in [`ADDED`], those that the profile of moby 24 allows.
+/// The calls in [`ADDED`] that the profile of moby 24 allows.
 const IN_DOCKER: &[&str] = &[
     "close_range",
     "epoll_pwait2",
@@ -211,7 +211,7 @@ const IN_DOCKER: &[&str] = &[
 /// The flags of clone(2) that make namespaces.
 const CLONE_NAMESPACES: u32 = 0x7e02_0000;
 
-/// A place to run a command in.
+/// A simulated environment to run a command in.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
@@ -219,18 +219,18 @@ pub(crate) struct Profile {
     place: Place,
 }
 
-/// What is missing from, or read-only in, the view of the file system.
+/// The part of the file system that is missing or read-only.
 #[derive(Clone, Debug)]
 enum Place {
     Whole,
     /// An empty tmpfs covers this directory.
     Without(&'static str),
-    /// All mounts are read-only, but this one.
+    /// All mounts except this one are read-only.
     ReadOnly {
         except: PathBuf,
     },
-    /// Landlock: what is not at or below one of these can be neither opened nor changed; `true`: may
-    /// be changed.
+    /// Landlock: files that are not at or below one of these paths can be neither opened nor
+    /// changed; `true` allows changes.
     Confined(Vec<(PathBuf, bool)>),
 }
 
@@ -252,7 +252,7 @@ pub(crate) const KERNELS: [(&str, Version); 6] = [
     ("6.6", (6, 6)),
 ];
 
-/// What a kernel lacks.
+/// The calls that a kernel of this version lacks.
 pub(crate) fn lacking(version: Version) -> impl Iterator<Item = &'static Added> {
     ADDED.iter().filter(move |added| added.since > version)
 }
@@ -267,7 +267,7 @@ impl Profile {
         Profile::new("none", Vec::new(), Place::Whole)
     }
 
-    /// One for each of [`KERNELS`].
+    /// One profile for each of [`KERNELS`].
     pub(crate) fn kernels() -> Vec<Profile> {
         let newer = || (NEWER..NEWEST).map(|number| all(number, libc::ENOSYS));
         let rules = |version| lacking(version).map(|added| added.rule).chain(newer());
@@ -276,8 +276,8 @@ impl Profile {
             .to_vec()
     }
 
-    /// Docker's default seccomp profile; and what it was before it knew statx(2) and all later calls
-    /// (Docker 18.03, and newer ones on an old libseccomp).
+    /// Docker's default seccomp profile, and the one before it knew statx(2) and all later calls
+    /// (Docker 18.03, and newer versions with an old libseccomp).
     pub(crate) fn docker() -> [Profile; 2] {
         let forbidden = |number: u32| all(number, libc::EPERM);
         let old = NOT_IN_DOCKER.iter().map(|&number| forbidden(number as u32));
@@ -355,8 +355,8 @@ impl Profile {
         Profile::new("read-only", Vec::new(), Place::ReadOnly { except })
     }
 
-    /// Landlock lets the command read and execute the system's programs, read `tree`, and change
-    /// what is below `out`; nothing else.
+    /// Landlock allows the command to read and execute the system's programs, to read `tree`, and
+    /// to change files below `out`; nothing else.
     pub(crate) fn landlock(tree: &Path, out: &Path) -> Profile {
         let program = fathom_path();
         let system = ["/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/etc"];
@@ -370,7 +370,7 @@ impl Profile {
         Profile::new("landlock", Vec::new(), Place::Confined(allowed))
     }
 
-    /// Makes a command run in this place.
+    /// Makes a command run under this profile.
     pub(crate) fn apply(&self, command: &mut Command) {
         match self.place.clone() {
             Place::Whole => {}
@@ -392,7 +392,8 @@ fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
-/// Gives the calling process, a single thread between fork and exec, its own mount namespace.
+/// Gives the calling process, which has a single thread between fork and exec, its own mount
+/// namespace.
 fn own_mounts() -> io::Result<()> {
     // SAFETY: both calls take numbers and NUL-terminated strings; nothing is allocated.
     unsafe {
@@ -457,7 +458,7 @@ fn confine(command: &mut Command, allowed: &[(PathBuf, bool)]) {
     // can permit links and renames between directories.
     const READ: u64 = 0b1101;
     const ALL: u64 = (1 << 14) - 1;
-    // For a rule about a file.
+    // Rights that apply to files.
     const FILE: u64 = 0b111;
     let allowed: Vec<(CString, u64)> = allowed
         .iter()

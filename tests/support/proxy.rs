@@ -1,5 +1,5 @@
-//! A proxy between fathom and a server that counts requests and makes faults. Each request gets a
-//! connection of its own.
+//! A proxy between fathom and a server. It counts requests and injects faults. Each request gets
+//! its own connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -17,31 +17,31 @@ use super::wait::{LIMIT, wait_until};
 /// A request, without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// How many came before it.
+    /// The number of requests before it.
     pub(crate) nth: usize,
     pub(crate) method: String,
     /// The path and the query.
     pub(crate) target: String,
     pub(crate) range: Option<String>,
-    /// It has the header If-Match or If-None-Match.
+    /// Whether the request has the header If-Match or If-None-Match.
     pub(crate) is_conditional: bool,
 }
 
-/// What the proxy does with a request.
+/// The proxy's treatment of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     Pass,
-    /// Answers with status 500, and passes nothing on.
+    /// Answers with status 500, without asking the server.
     Error,
-    /// Answers with status 403, and passes nothing on.
+    /// Answers with status 403, without asking the server.
     Denied,
-    /// Answers with this status and body, and passes nothing on.
+    /// Answers with this status and body, without asking the server.
     Answer(u16, &'static str),
-    /// Answers nothing.
+    /// Never answers.
     Silence,
-    /// Closes the connection after so many bytes of the request's body.
+    /// Closes the connection after this number of bytes of the request's body.
     CutRequest(u64),
-    /// Closes the connection after so many bytes of the answer.
+    /// Closes the connection after this number of bytes of the answer.
     CutAnswer(u64),
     /// Waits before each piece of the answer.
     Slow,
@@ -63,8 +63,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at a port that the kernel chooses, for a server that is about to be started at a socket. Its threads end
-    /// with the process.
+    /// Listens at a port that the kernel chooses, for a server that is about to be started at a
+    /// Unix socket. Its threads end with the process.
     pub(crate) fn start(server: PathBuf) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -73,7 +73,7 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (shared, server) = (Arc::clone(&shared), server.clone());
-                // A connection that breaks is what the tests are about.
+                // Errors are ignored: tests break connections on purpose.
                 thread::spawn(move || client.and_then(|client| serve(client, &server, &shared)));
             }
         });
@@ -84,7 +84,7 @@ impl Proxy {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Sets what is done with each request from now on.
+    /// Sets a function that chooses the treatment of each request from now on.
     pub(crate) fn plan(&self, plan: impl Fn(&Request) -> Fault + Send + Sync + 'static) {
         self.state.lock().unwrap().plan = Some(Arc::new(plan));
     }
@@ -99,7 +99,7 @@ impl Proxy {
     }
 }
 
-/// Passes on one request.
+/// Forwards one request, and the answer.
 fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<()> {
     let mut from = BufReader::new(client.try_clone()?);
     let (mut head, mut length, mut range) = (String::new(), 0_u64, None);
@@ -140,20 +140,20 @@ fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<
         state.requests.push(request.clone());
         (request, state.plan.clone())
     };
-    // Without the lock: a plan may run fathom.
+    // Call the plan without holding the lock, because a plan may run fathom.
     let fault = plan.map_or(Fault::Pass, |plan| plan(&request));
     let answer = match fault {
         Fault::Error => Some((500, "")),
         Fault::Denied => Some((403, "")),
         Fault::Answer(status, body) => Some((status, body)),
         Fault::Silence => {
-            // Until the other side has gone.
+            // Wait until the client closes the connection.
             return io::copy(&mut from, &mut io::sink()).map(drop);
         }
         _ => None,
     };
     if let Some((status, body)) = answer {
-        // The body is read first: closing a socket with unread data resets it.
+        // Read the body first: closing a socket with unread data resets the connection.
         io::copy(&mut from.by_ref().take(length), &mut io::sink())?;
         let length = body.len();
         let answer = format!(
@@ -191,7 +191,7 @@ fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<
     client.shutdown(Shutdown::Both)
 }
 
-/// Waits for a server that has been started at a socket, with a log.
+/// Waits until a server, which was started at a Unix socket with a log, accepts connections.
 pub(crate) fn wait_for(server: &Path, log: &Path) {
     let started = Instant::now();
     while UnixStream::connect(server).is_err() {
@@ -201,7 +201,7 @@ pub(crate) fn wait_for(server: &Path, log: &Path) {
     }
 }
 
-/// Sends a signal to a process whose number is about to be known.
+/// Sends a signal to a process whose number will be stored soon.
 pub(crate) fn kill(process: &AtomicU32, signal: Signal) {
     let id = || Pid::from_raw(process.load(Ordering::SeqCst).cast_signed());
     wait_until("the number of a process is known", || id().is_some());

@@ -1,4 +1,4 @@
-//! The services of systemd in the book: their commands, with the paths of a test.
+//! Runs the systemd services of docs/ with the paths of a test.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use super::build::chmod;
 use super::tool::tool;
 
-/// The text of the first block after a line of a page of the book that has `words`.
+/// The text of the first block after the line with `words` on a page of docs/.
 pub(crate) fn block(page: &str, words: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")
@@ -15,7 +15,7 @@ pub(crate) fn block(page: &str, words: &str) -> String {
     block_of(&std::fs::read_to_string(path).unwrap(), words)
 }
 
-/// The text of the first block after a line that has `words`.
+/// The text of the first block after the line with `words`.
 pub(crate) fn block_of(text: &str, words: &str) -> String {
     let (_, rest) = text
         .split_once(words)
@@ -25,8 +25,9 @@ pub(crate) fn block_of(text: &str, words: &str) -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
-/// The commands that a service on a page of the book starts, in their order, with `paths` in place of those that the
-/// book names. The programs are found by `search_path`. If the service has capabilities, an ordinary user runs them with only these.
+/// The commands of a service on a page of docs/, in order, with the first path of each pair in
+/// `paths` replaced by the second. Programs are found by `search_path`. If the service has
+/// capabilities, an ordinary user runs the commands with only these.
 pub(crate) fn service(
     page: &str,
     unit: &str,
@@ -84,8 +85,8 @@ pub(crate) fn service(
     commands
 }
 
-/// The first block after a line of a page that has `words`, as a command, with `paths` in place of those that the book
-/// names.
+/// The first block after the line with `words` on a page, as a command, with the first path of each
+/// pair in `paths` replaced by the second.
 pub(crate) fn recipe_command(page: &str, words: &str, paths: &[(&str, &str)]) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-ec").arg(with_paths(&block(page, words), paths));
@@ -99,16 +100,16 @@ fn with_paths(words: &str, paths: &[(&str, &str)]) -> String {
     })
 }
 
-/// The environment variable with the day that the program of [`Days::new`] prints.
+/// The environment variable for the fake `date` program of [`Days::new`]: the day that it prints.
 const DAY: &str = "TEST_DAY";
 
-/// Days that follow each other, for commands that find the time by date(1).
+/// Simulates successive days for commands that run date(1).
 pub(crate) struct Days {
     program: PathBuf,
 }
 
 impl Days {
-    /// Puts a program `date` into a directory, which must be the first of the search path.
+    /// Writes a program `date` into a directory, which must be the first of the search path.
     pub(crate) fn new(dir: &Path) -> Days {
         let program = dir.join("date");
         let script = format!("#!/bin/sh\nexec /usr/bin/date --utc --date \"${DAY}\" \"$@\"\n");
@@ -117,12 +118,12 @@ impl Days {
         Days { program }
     }
 
-    /// For [`search_path`].
+    /// The program, for [`search_path`].
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Tells a command that it is some days after a Monday; returns the date.
+    /// Sets the date for a command to some days after a Monday; returns the date.
     pub(crate) fn tell(&self, day: usize, command: &mut Command) -> String {
         let day = format!("2026-11-02 +{day} days");
         command.env(DAY, &day);

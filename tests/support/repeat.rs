@@ -8,9 +8,9 @@ use catalog::Reader;
 
 use super::wait::LIMIT;
 
-/// Repeats `attempt` until it returns something, for tests that are about a coincidence, such as a
-/// change during a walk: an attempt without the coincidence returns `None`. The limit only catches
-/// coincidences that never come.
+/// Repeats `attempt` until it returns a value, for tests that depend on a coincidence, such as a
+/// change during a walk: an attempt without the coincidence returns `None`. The limit is reached
+/// only if the coincidence is impossible.
 #[track_caller]
 pub(crate) fn repeat_until<T>(coincidence: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();

@@ -10,17 +10,17 @@ use std::process::Command;
 use super::build::{bind, dir};
 use super::run::{fathom_path, program};
 
-// Numbers that every architecture shares.
+// These numbers are the same on every architecture.
 pub(crate) const STATMOUNT: u32 = 457;
 pub(crate) const LISTMOUNT: u32 = 458;
 
-/// Which calls of a number a [`Rule`] is about.
+/// The calls that a [`Rule`] applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
     All,
-    /// Those whose argument of this index (its lower 32 bits) is this value.
+    /// Calls whose argument of this index (its lower 32 bits) has this value.
     With(u32, u32),
-    /// Those whose argument of this index has one of these bits.
+    /// Calls whose argument of this index has one of these bits.
     WithBits(u32, u32),
 }
 
@@ -42,9 +42,9 @@ pub(crate) fn fail_calls(command: &mut Command, calls: &[u32], errno: i32) {
     apply(command, &calls.iter().map(rule).collect::<Vec<_>>());
 }
 
-/// Applies the rules by a seccomp filter, also to what the command starts. A filter sees numbers and
-/// arguments, but not the memory that arguments point to, and cannot change what a call returns
-/// besides its error.
+/// Applies the rules with a seccomp filter, which child processes inherit. A filter sees numbers
+/// and arguments, but not the memory that arguments point to, and can change only the error that a
+/// call returns.
 pub(crate) fn apply(command: &mut Command, rules: &[Rule]) {
     let filter = filter(rules);
     let install = move || {
@@ -82,7 +82,7 @@ fn filter(rules: &[Rule]) -> Vec<libc::sock_filter> {
     let argument = |index: u32| 16 + 8 * index;
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
 
-    // Programs of other architectures have other numbers.
+    // System calls have other numbers in programs for other architectures.
     let mut steps = vec![
         step(LOAD, 0, 0, ARCH),
         step(IF_EQUAL, 1, 0, gate::seccomp::ARCH),
@@ -115,8 +115,8 @@ pub(crate) fn as_nobody(command: &mut Command) {
     command.uid(1000).gid(1000);
 }
 
-/// The program, run by an ordinary user. It is mounted below `ground`, the directory of a namespace, unless it is there
-/// already.
+/// The program, run by an ordinary user. It is mounted below `ground`, the directory of a
+/// namespace, on the first call.
 pub(crate) fn fathom_as_nobody<A: Into<OsString>>(
     ground: &Path,
     args: impl IntoIterator<Item = A>,

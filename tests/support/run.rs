@@ -35,7 +35,7 @@ pub(crate) fn fathom<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Co
     program(fathom_path(), args)
 }
 
-/// The same for a program at another path.
+/// The same for the program at `path`.
 pub(crate) fn program<A: Into<OsString>>(
     path: &Path,
     args: impl IntoIterator<Item = A>,
@@ -52,8 +52,8 @@ pub(crate) fn program<A: Into<OsString>>(
 
 /// Resets the signal dispositions of a command to those of a command at a terminal. A shell without
 /// job control starts background commands (`cargo test & wait`, common in CI) with SIGINT and
-/// SIGQUIT ignored, and nohup(1) ignores SIGHUP. Descendants inherit that, and a test that
-/// interrupts the program would hang.
+/// SIGQUIT ignored, and nohup(1) ignores SIGHUP. Child processes inherit that, and tests that
+/// interrupt the program would hang.
 fn heeding_signals(command: &mut Command) {
     let heed = || {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
@@ -182,8 +182,8 @@ impl Drop for Running {
     }
 }
 
-/// Sleeps until at least one of the descriptors is readable, at its end or in error, for at most
-/// `limit`. Returns which.
+/// Sleeps until at least one of the descriptors is readable, at end of file or in error, for at
+/// most `limit`. Returns which.
 fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duration) -> [bool; N] {
     let watched = fds.iter().flatten();
     let mut polled: Vec<PollFd<'_>> = watched

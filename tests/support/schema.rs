@@ -94,7 +94,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the other schemas to which a schema refers: most refer to none.
+/// Loads the schemas that a schema refers to. Most refer to none.
 struct Others;
 
 impl Retrieve for Others {
@@ -143,7 +143,7 @@ fn the_schemas_are_schemas() {
     for (name, text) in SCHEMAS {
         let schema: Value = serde_json::from_str(text).unwrap();
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
-        validator(name); // and what it refers to exists
+        validator(name); // the schemas that it refers to exist, too
         assert_eq!(
             schema["$schema"],
             "https://json-schema.org/draft/2020-12/schema"

@@ -29,13 +29,13 @@ const RELEASE: u32 = 18;
 const IOCTL: u32 = 39;
 
 const OPERATIONS: usize = 64;
-/// Threads, and so requests in flight. A process that ends closes a dozen files at once; the next
-/// request must not wait for these.
+/// The number of threads, and so the maximum number of requests in flight. A process that ends
+/// closes a dozen files at once; the next request must not wait for these.
 const THREADS: usize = 24;
-/// Seconds that the kernel may cache names and attributes.
+/// Seconds for which the kernel may cache names and attributes.
 const VALID: u64 = 3600;
 
-/// How slow requests are, and what the kernel may cache.
+/// The latency of a server, and limits on the kernel's caching.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slowness {
     /// The time from a request to its reply.
@@ -101,7 +101,7 @@ pub(crate) fn serve_mirror(tree: &Path, at: &Path, how: Slowness) -> Mirror {
 }
 
 impl Mirror {
-    /// How many requests there were of each kind, by FUSE's names, since this was last asked.
+    /// The number of requests of each kind, by FUSE's names, since the last call.
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         let names = [
             (LOOKUP, "LOOKUP"),
@@ -174,7 +174,8 @@ fn attend(shared: &Shared) {
             // Sleeping, not polling: a real server takes no processor time from the client.
             thread::sleep(latency.saturating_sub(arrived.elapsed()));
         }
-        let _ = (&shared.device).write(&reply); // a requester that has gone meanwhile is no fault
+        // Fails if the requester has ended: that is no error.
+        let _ = (&shared.device).write(&reply);
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Seen {
     pub(crate) kind: char,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
-    /// Only for plain files.
+    /// The size; 0 except for regular files.
     pub(crate) size: u64,
     pub(crate) mtime: (i64, u32),
     pub(crate) atime: (i64, u32),
@@ -32,7 +32,7 @@ pub(crate) struct Seen {
     /// The data extents of a sparse file.
     pub(crate) data: Vec<(u64, u64)>,
     pub(crate) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The first of its names, if it has several in the tree.
+    /// The first of its names in the tree, if it has several.
     pub(crate) twin: Option<Vec<u8>>,
 }
 

@@ -10,14 +10,15 @@ use serde_json::Value;
 
 use super::run::{Ran, fathom_path, run};
 
-/// Calls and errors of each system call in a run of the program, by strace's names.
+/// A run of the program, with the number of calls and errors of each system call, by strace's
+/// names.
 pub(crate) struct Traced {
     pub(crate) ran: Ran,
     pub(crate) counts: BTreeMap<String, (u64, u64)>,
 }
 
-/// Runs the program under `strace -f -C`. Its table leaves out calls that strace does not know by
-/// name, such as listmount: those are counted from the lines of the log.
+/// Runs the program under `strace -f -C`. Its table omits calls that strace does not know by name,
+/// such as listmount: those are counted in the lines of the log.
 pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item = A>) -> Traced {
     let mut command = Command::new("strace");
     command
@@ -195,7 +196,7 @@ pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: 
     }
 }
 
-/// strace of the program, arguments and directory of `command`, with options and a file for the log.
+/// A command that runs `command` under strace, with options and a log file.
 fn strace(command: &Command, options: &[String], log: &Path) -> Command {
     let mut strace = Command::new("strace");
     strace
@@ -212,14 +213,14 @@ fn strace(command: &Command, options: &[String], log: &Path) -> Command {
             None => strace.env_remove(name),
         };
     }
-    // With all the directories in which cargo has libraries looked for there are some dozen calls more.
+    // cargo sets LD_LIBRARY_PATH: searching its directories for libraries adds some dozen calls.
     strace.env_remove("LD_LIBRARY_PATH");
     strace
 }
 
-/// Runs `command` with a fault, such as `signal=KILL` or `error=EIO`, at the `nth` call of this name
-/// in each of its threads. A signal that ends the command also ends strace, so the status is the
-/// command's. Also returns whether the fault came.
+/// Runs `command` with a fault, such as `signal=KILL` or `error=EIO`, at the `nth` call of this
+/// name in each of its threads. A signal that ends the command also ends strace, so the returned
+/// status is that of the command. Also returns whether the fault occurred.
 pub(crate) fn with_fault(
     command: &Command,
     (call, fault): (&str, &str),
@@ -240,8 +241,8 @@ pub(crate) fn with_fault(
     )
 }
 
-/// Runs `command`, which must succeed, and returns the largest number of calls that one of its
-/// threads made, for each of these calls.
+/// Runs `command`, which must succeed. Returns, for each of these calls, the maximum number that
+/// one of its threads made.
 pub(crate) fn calls_in_a_thread(command: &Command, calls: &[&str]) -> BTreeMap<String, usize> {
     let log = tempfile::NamedTempFile::new().unwrap();
     let options = [format!("-etrace={}", calls.join(","))];
@@ -249,7 +250,8 @@ pub(crate) fn calls_in_a_thread(command: &Command, calls: &[&str]) -> BTreeMap<S
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let log = std::fs::read_to_string(log.path()).unwrap();
     for line in log.lines() {
-        // A call that others interrupt has two lines; the second one has no parenthesis after the name.
+        // A call that was interrupted by output of other threads has two lines; the second one has
+        // no parenthesis after the name.
         if let Some((thread, line)) = line.split_once(' ')
             && let Some((call, _)) = line.trim_start().split_once('(')
         {

@@ -1,5 +1,6 @@
 //! A FUSE server of a synthetic tree with the latency of a network file system. Requests run
-//! concurrently, and the server counts how many do. It can fail some of them, and it can die.
+//! concurrently, and the server counts the requests in flight. It can make some requests fail, and
+//! it can die.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -28,22 +29,23 @@ pub(crate) struct SyntheticTree {
     pub(crate) files: u64,
     /// The latency of each request.
     pub(crate) latency: Duration,
-    /// Whether requests are answered in rounds instead: all that are in flight, as soon as all
-    /// threads of the process that sent the last one are asleep. A round stands for the latency, but
-    /// depends on no clock. Only for requests of other processes than the server's.
+    /// Whether requests are answered in rounds instead of after the latency: all requests in flight
+    /// are answered as soon as all threads of the process that sent the last one are asleep. A
+    /// round stands for the latency, but depends on no clock. Only for requests of processes other
+    /// than the server's.
     pub(crate) in_rounds: bool,
-    /// Processes that are to share the work, and a number of lookups: a process that has made more waits longer for each
-    /// answer, until all have made as many.
+    /// The number of processes that share the work, and a number of lookups: a process that has
+    /// made more lookups than that waits longer for each answer, until all have made as many.
     pub(crate) shared_by: Option<(usize, u64)>,
-    /// Paths, such as `d1/f2`, and the error that looking them up gives.
+    /// Paths, such as `d1/f2`, and the error of looking them up.
     pub(crate) lost: Vec<(&'static str, i32)>,
-    /// Directories and files, and the error that opening them gives.
+    /// Directories and files, and the error of opening them.
     pub(crate) unopened: Vec<(&'static str, i32)>,
-    /// Directories, such as `d1`, and the error that reading them gives.
+    /// Directories, such as `d1`, and the error of reading them.
     pub(crate) unreadable: Vec<(&'static str, i32)>,
-    /// Files, such as `d1/f2`, and the error that reading them gives.
+    /// Files, such as `d1/f2`, and the error of reading them.
     pub(crate) broken: Vec<(&'static str, i32)>,
-    /// The largest number of bytes that a read returns.
+    /// The maximum number of bytes that a read returns.
     pub(crate) piece: Option<usize>,
     /// The size of a file is its number times this; 0 gives every file one byte.
     pub(crate) unit: u64,
@@ -53,13 +55,13 @@ pub(crate) struct SyntheticTree {
     pub(crate) dies_after: Option<u64>,
 }
 
-/// How many requests a server had in flight.
+/// The numbers of requests of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// The largest number in flight.
+    /// The maximum number of requests in flight.
     pub(crate) most: AtomicU64,
     pub(crate) requests: AtomicU64,
-    /// The number of rounds in which they were answered.
+    /// The number of rounds in which the requests were answered.
     pub(crate) rounds: AtomicU64,
     pub(crate) by_process: Mutex<BTreeMap<u32, ProcessLoad>>,
 }
@@ -72,7 +74,7 @@ pub(crate) struct ProcessLoad {
     pub(crate) listings: u64,
 }
 
-/// The latency for a process that does more than its share.
+/// The latency for a process that is ahead of the others.
 const BEHIND: Duration = Duration::from_millis(50);
 
 impl Load {
@@ -133,7 +135,7 @@ impl Drop for Server {
     }
 }
 
-/// Receives requests, and answers each when its latency is over: one thread suffices.
+/// Receives requests, and answers each after its latency: one thread suffices.
 fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBool) {
     const STEP: Duration = Duration::from_micros(200);
     let mut request = vec![0; 1 << 17];
@@ -142,13 +144,13 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
     while !ended.load(Ordering::Relaxed) {
         let now = Instant::now();
         let is_round = tree.in_rounds && !under_way.is_empty() && all_threads_sleep(requester);
-        // A request that was sent before all were asleep belongs to the round.
+        // A request that was sent before all threads were asleep belongs to the round.
         let is_round = is_round && !has_request(device, Duration::ZERO);
         load.rounds.fetch_add(is_round.into(), Ordering::Relaxed);
         let is_due = |due: Instant| if tree.in_rounds { is_round } else { due <= now };
         while under_way.front().is_some_and(|(due, _)| is_due(*due)) {
             let (_, reply) = under_way.pop_front().unwrap();
-            let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
+            let _ = device.write(&reply); // fails if the requester has ended: that is no error
         }
         let rest = match under_way.front() {
             Some(_) if tree.in_rounds => STEP,
@@ -178,7 +180,7 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
             if Some(seen + 1) == tree.dies_after {
-                return; // and with its device the connection goes
+                return; // closing its device ends the connection
             }
         }
     }
@@ -191,7 +193,7 @@ fn process_of(thread: u32) -> u32 {
     process.map_or(thread, |process| process.trim().parse().unwrap())
 }
 
-/// Whether a request can be read, after at most a time.
+/// Whether a request can be read within a time.
 fn has_request(device: &File, within: Duration) -> bool {
     let within = Timespec {
         tv_sec: 0,
@@ -202,7 +204,7 @@ fn has_request(device: &File, within: Duration) -> bool {
 
 const ROOT: u64 = 1;
 
-/// The meaning of an inode number.
+/// The directory or file of an inode number.
 enum Node {
     Root,
     Directory(u64),
@@ -251,7 +253,8 @@ impl SyntheticTree {
         } else {
             DIRECTORY
         });
-        out[0..8].copy_from_slice(&3600_u64.to_ne_bytes()); // for how long they hold
+        // Seconds for which the attributes are valid.
+        out[0..8].copy_from_slice(&3600_u64.to_ne_bytes());
         out[16..24].copy_from_slice(&self.inode(node).to_ne_bytes());
         if let Node::File(_, f) = node {
             out[24..32].copy_from_slice(&self.size(*f).to_ne_bytes());
@@ -267,14 +270,14 @@ impl SyntheticTree {
         SyntheticTree::fault(&self.unopened, node)
     }
 
-    /// The error that a list of faults has for a file.
+    /// The error that a list of faults contains for a file.
     fn fault(faults: &[(&'static str, i32)], node: &Node) -> Result<(), i32> {
         let path = SyntheticTree::path(node);
         let fault = faults.iter().find(|(faulty, _)| *faulty == path);
         fault.map_or(Ok(()), |(_, errno)| Err(*errno))
     }
 
-    /// Reads a file: each of its bytes is the file's number.
+    /// Reads a file: each of its bytes is the number of the file.
     fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
         let Node::File(_, f) = node else {
             return Err(libc::EISDIR);

@@ -14,7 +14,7 @@ use super::wait::LIMIT;
 pub(crate) fn at_terminal(command: &mut Command, columns: u16) -> (String, ExitStatus) {
     let (from, to) = terminal(columns);
     let (text, status) = printed(command, from, to);
-    // Progress messages are erased again.
+    // Erase progress messages as the terminal does.
     let text = text.replace("\r\n", "\n");
     let last = |line: &str| {
         line.rsplit('\r')
@@ -42,7 +42,8 @@ fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitS
         .stdout(to.try_clone().unwrap())
         .stderr(to);
     let mut child = command.spawn().unwrap();
-    command.stdout(Stdio::null()).stderr(Stdio::null()); // with them goes our hold on what it writes to
+    // Closes our copies of its output, so that the reader gets the end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut all = Vec::new();

@@ -130,7 +130,7 @@ fn any_name(dice: &mut Dice, n: usize) -> Vec<u8> {
 fn sprout(dice: &mut Dice, at: &Path) {
     let special = |kind, device| {
         if mknodat(CWD, at, kind, Mode::from(0o640), device).is_err() {
-            fs::write(at, "instead").unwrap(); // an overlay, which keeps its whiteouts to itself
+            fs::write(at, "instead").unwrap(); // on an overlay, creating a whiteout fails
         }
     };
     match dice.below(16) {
@@ -141,7 +141,7 @@ fn sprout(dice: &mut Dice, at: &Path) {
         4 => special(FileType::CharacterDevice, 0), // an overlay's whiteout
         5 => special(FileType::CharacterDevice, makedev(1, 3)),
         6 => special(FileType::BlockDevice, makedev(4095, 250_000)),
-        // The address of a socket has room for 107 bytes.
+        // The path in a socket address has at most 107 bytes.
         7 if UnixListener::bind(at).is_err() => special(FileType::Socket, 0),
         7 => {}
         8 => {
@@ -207,7 +207,7 @@ fn dress(dice: &mut Dice, path: &Path) {
     }
 }
 
-/// Sets one of chattr(1)'s flags, if the file system has it.
+/// Sets a flag of chattr(1), if the file system supports it.
 pub(crate) fn flag(path: &Path, flag: IFlags) {
     if let Ok(file) = File::open(path)
         && let Ok(flags) = ioctl_getflags(&file)
@@ -263,12 +263,12 @@ pub(crate) fn any_times(dice: &mut Dice) -> Timestamps {
 struct Wood {
     /// Every directory, to create entries in.
     places: Vec<PathBuf>,
-    /// Everything that may be renamed, changed and removed.
+    /// Every entry that may be renamed, changed and removed.
     free: Vec<PathBuf>,
 }
 
 impl Wood {
-    /// Names that begin with `keep` are not changed.
+    /// Lists the entries below `top`. Names that begin with `keep` must not be changed.
     fn survey(top: &Path) -> Wood {
         let mut wood = Wood {
             places: vec![top.to_owned()],
@@ -293,7 +293,8 @@ impl Wood {
     }
 }
 
-/// Opens files without waiting, should another writer have put a FIFO in the place of the file.
+/// Options to open files without blocking, because a concurrent writer may have replaced the file
+/// by a FIFO.
 fn at_once() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
@@ -311,7 +312,7 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
         if n % 500 == 499 {
             wood = Wood::survey(top);
         }
-        // A path may have changed since the listing: then this change is skipped.
+        // The path may have changed since the listing: then this change is skipped.
         let fresh = dice
             .pick(&wood.places)
             .join(format!("{}-{n}", dice.below(1_000_000)));
@@ -402,8 +403,8 @@ pub(crate) fn plant(top: &Path, dice: &mut Dice) {
     }
 }
 
-/// Changes such a tree: renames and exchanges directories, removes some with their contents, and
-/// renames files.
+/// Changes a tree of [`plant`]: renames and exchanges directories, removes some with their
+/// contents, and renames files.
 pub(crate) fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
     for _ in 0..changes {
         let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));

@@ -1,9 +1,10 @@
-//! Waiting for an event, such as a process that sleeps in a system call. Only a hang exceeds the limit.
+//! Waits for an event, such as a process that sleeps in a system call. Only a hang exceeds the
+//! limit.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time limit of every wait: a test fails rather than hangs.
+/// The time limit of every wait: a test must fail rather than hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// Waits until `ready` returns true. `what` is a clause: "the server has two requests".
@@ -23,10 +24,10 @@ pub(crate) fn is_asleep(process: u32) -> bool {
         .is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
-/// Whether all threads of the process of this thread sleep at the same time: each waits for another
-/// process, for another thread that sleeps too, or for a timer. True if the process has ended.
+/// Whether all threads of the process that contains this thread sleep at the same time: each waits
+/// for a different process, for a sleeping thread, or for a timer. True if the process has ended.
 pub(crate) fn all_threads_sleep(thread: u32) -> bool {
-    // A thread that was awake between the two looks has switched contexts.
+    // A thread that was awake between the two readings has a new number of context switches.
     let first = sleepers(thread);
     first.is_some() && first == sleepers(thread)
 }
@@ -37,7 +38,7 @@ fn sleepers(thread: u32) -> Option<Vec<(u32, u64)>> {
     let mut threads = Vec::new();
     for entry in listed.into_iter().flatten().flatten() {
         let number: u32 = entry.file_name().to_str()?.parse().ok()?;
-        // A thread that has ended does not run.
+        // A thread that has ended does not count as running.
         let Ok(status) = std::fs::read_to_string(entry.path().join("status")) else {
             continue;
         };
@@ -60,7 +61,8 @@ fn sleepers(thread: u32) -> Option<Vec<(u32, u64)>> {
 pub(crate) fn blocked_in(pid: u32) -> Option<(libc::c_long, u64)> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let call = read("syscall")?;
-    // Read second: a tracer stops the thread at the entry of the call, and then it has not slept yet.
+    // Read this second: a tracer stops the thread at the entry of the call, when it does not sleep
+    // yet.
     let stat = read("stat")?;
     let (_, state) = stat.rsplit_once(") ")?;
     let mut words = call.split_whitespace();

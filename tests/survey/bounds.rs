@@ -1,5 +1,5 @@
-//! What a survey does to the machine: it reads, keeps within its bounds, waits for nobody, and
-//! leaves nothing.
+//! Tests of the effects of a survey on the machine: it only reads, keeps within its limits, waits
+//! for no hung server, and leaves nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// The lines of a log of strace in which something is made, written to, or taken away, by name: all
-/// but files without one, and what the kernel makes up.
+/// The lines of a strace log in which a file is created, written to or removed by name. Files
+/// without a name, and files of /dev and /proc, do not count.
 fn written(log: &Path) -> Vec<String> {
     let log = fs::read_to_string(log).unwrap();
     let is_change = |line: &&str| {
@@ -82,7 +82,7 @@ fn only_unnamed_files_are_written() {
     }
 }
 
-/// What experiments have asked for: reads and writes, whether or not a disk had to do with them.
+/// Bytes that experiments have read and written, from a disk or from the cache.
 fn asked_for(probe: &Value) -> u64 {
     let of = |finding: &Value| {
         let bytes = |member: &str| finding[member].as_u64().unwrap();
@@ -244,7 +244,7 @@ fn slow_steps_are_skipped_and_named() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 100, 300);
-            // No machine looks at 30,000 files in a millisecond.
+            // No machine can examine 30,000 files in a millisecond.
             let ran = run(&mut survey_within("1ms", args![&root, "--json"]));
             let value = ran.json();
             let result = &value["result"];
@@ -273,8 +273,8 @@ fn slow_steps_are_skipped_and_named() {
 fn large_tree_is_walked_in_part_and_estimated() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
-            // Looking at all of it takes hours. Its uppermost level takes some 15 requests, and may
-            // take 1.3 s.
+            // Examining the whole tree would take hours. Its top level takes some 15 requests, and
+            // may take 1.3 s.
             let root = ground.join("far");
             let far = SyntheticTree {
                 directories: 10,
@@ -336,7 +336,7 @@ fn large_tree_is_walked_in_part_and_estimated() {
             ] {
                 assert!(all.contains(part), "no {part}: {all}");
             }
-            // What the whole takes is unknown: no catalog is advised.
+            // The cost of a complete walk is unknown, so no catalog is advised.
             assert!(!all.contains("--catalog"), "{all}");
         });
     }

@@ -1,4 +1,4 @@
-//! `--deep`: what writes more, and leaves as little.
+//! Tests of `--deep`, which writes more, but leaves nothing behind either.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::support::disks::{EXT4, mounted};
 use crate::support::run::args;
 use crate::support::{Need, in_namespace, require, run};
 
-/// Groups that experiments have made, wherever a hierarchy may be mounted.
+/// Cgroups that experiments have created, in any hierarchy.
 fn groups() -> Vec<String> {
     let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"].map(Path::new);
     let all = tops.into_iter().filter(|top| top.is_dir()).flat_map(names);
@@ -58,7 +58,7 @@ fn deep_measures_cache_extents_and_uncached_calls() {
                 .unwrap_or_else(|| panic!("{capacity}"));
             let allowed = capacity["truth"].as_f64().unwrap();
             assert!((held / allowed - 1.0).abs() <= 0.05, "{capacity}");
-            // What a group of its own held is not said to be the cache of this machine.
+            // The cache capacity inside a temporary cgroup is not reported as that of the machine.
             let block = result["findings"]
                 .as_array()
                 .unwrap()

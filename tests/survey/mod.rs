@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom survey`. Most need root, and have a mount namespace of their own.
-//! The page of a survey is written to a directory of the test's, or not at all.
+//! End-to-end tests of `fathom survey`. Most need root, and have their own mount namespace. The
+//! page of a survey is written to a directory of the test, or not at all.
 
 mod bounds;
 mod deep;
@@ -18,12 +18,12 @@ use crate::support::fathom;
 /// More time than a step takes on any machine.
 const PATIENT: [&str; 2] = ["--limit", "1m"];
 
-/// A survey that writes no page, and skips no step for lack of time.
+/// A survey without a page, with a limit so long that no step is skipped for lack of time.
 fn survey(args: impl IntoIterator<Item = OsString>) -> Command {
     survey_within(PATIENT[1], args)
 }
 
-/// A survey that writes no page, with a limit of the time of a step.
+/// A survey without a page, with a time limit for each step.
 fn survey_within(limit: &str, args: impl IntoIterator<Item = OsString>) -> Command {
     let mut command = fathom(["survey", "--no-page", "--limit", limit]);
     command.args(args);

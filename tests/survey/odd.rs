@@ -1,4 +1,5 @@
-//! Odd places: a narrow terminal, no /proc, a namespace of processes of its own. Each gets a page.
+//! Tests of surveys in unusual environments: a narrow terminal, no /proc, a PID namespace. Each
+//! writes a page.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +13,7 @@ use crate::support::run::args;
 use crate::support::terminal::at_terminal;
 use crate::support::{Need, in_namespace, require, run};
 
-/// Sections that were gathered.
+/// The sections that have results.
 fn gathered(value: &Value) -> Vec<&'static str> {
     let sections = ["mounts", "walk", "dump", "account", "startup", "gates"];
     sections
@@ -89,12 +90,12 @@ fn narrow_terminal() {
                 assert_eq!(status.code(), Some(0), "{text}");
                 text
             };
-            // Only commands are not cut.
+            // Only lines with commands are longer than the terminal.
             let summary = text(&args![&root]);
             let long = |line: &&str| line.chars().count() > 40 && !line.contains("fathom ");
             assert_eq!(summary.lines().find(long), None, "{summary}");
             assert!(summary.contains("fsync"), "{summary}");
-            // Sentences are broken between words, whatever tables do.
+            // Sentences are wrapped between words; tables may be wider.
             let full = text(&args![&root, "--full"]);
             let is_sentence = |line: &&str| line.starts_with("- ") && line.contains(' ');
             let long = full

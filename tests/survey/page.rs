@@ -1,4 +1,4 @@
-//! Where the page goes; and that what is on it is what single commands say.
+//! Tests of the destination of the page, and that its figures equal those of single commands.
 
 use std::ffi::OsString;
 use std::fs;
@@ -36,17 +36,17 @@ fn page_is_written_to_the_given_file() {
                 command.args(PATIENT).args(args).current_dir(&here);
                 command
             };
-            // In the current directory, in the place of what has the name, and also with --json.
+            // In the current directory, the page replaces an existing file, also with --json.
             fs::write(here.join(PAGE), "old").unwrap();
             let ran = run(&mut survey_here(&args!["--json"])).exits(0);
             is_page(&here.join(PAGE));
             assert!(ran.stderr.contains(PAGE), "{ran}");
             ran.json();
-            // Elsewhere.
+            // The page is written to a given file.
             let other = ground.join("other.html");
             run(&mut survey_here(&args!["-q", "-o", &other])).exits(0);
             is_page(&other);
-            // On standard output, and nothing else there.
+            // The page is written to standard output, and nothing else is.
             let ran = run(&mut survey_here(&args!["-o", "-"])).exits(0);
             fs::write(&other, &ran.stdout).unwrap();
             is_page(&other);
@@ -62,7 +62,8 @@ fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
             let (here, seen) = (tmpfs(ground.join("here")), tmpfs(ground.join("seen")));
             let none = ground.join("none/x.html");
             let refused = |args: &[OsString]| {
-                // With --verbose each step of a survey is a line.
+                // With --verbose, each step would print a line: the survey must be refused before
+                // the first one.
                 let ran = run(fathom(args.to_vec()).arg("-v").current_dir(&here)).refused();
                 assert!(ran.stderr.contains("--no-page"), "{ran}");
             };
@@ -70,7 +71,7 @@ fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
             refused(&args!["survey", &seen, "-o", &seen]);
             mount_remount(&here, MountFlags::RDONLY, "").unwrap();
             refused(&args!["survey", &seen, "-o", "x.html", "--json"]);
-            // A page that was not asked for is not missed.
+            // If the default page cannot be written, the survey succeeds nevertheless.
             let words = args!["survey", &seen, "--limit", "5s"];
             let ran = run(fathom(words).current_dir(&here)).exits(0);
             assert!(ran.stderr.contains("no page: cannot write"), "{ran}");
@@ -80,7 +81,7 @@ fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
     }
 }
 
-/// What a finding says, of that name.
+/// The finding with this name.
 fn finding<'a>(experiments: &'a Value, name: &str) -> &'a Value {
     experiments
         .as_array()
@@ -172,7 +173,8 @@ fn plain_user_gets_a_useful_page() {
             fs::create_dir(seen.join("closed")).unwrap();
             chmod(seen.join("closed"), 0o700);
             chmod(&here, 0o777);
-            // A home on the same file system, whose root only root may write to.
+            // The home directory is on the same file system. In its root directory, only root may
+            // create files.
             chmod(&seen, 0o755);
             fs::create_dir(seen.join("home")).unwrap();
             chmod(seen.join("home"), 0o777);

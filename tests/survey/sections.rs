@@ -1,4 +1,4 @@
-//! The sections: what each holds.
+//! Tests of the contents of each section.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn every_section_of_a_tree() {
     }
 }
 
-/// Every entry is asked for once.
+/// Checks that the section accounts for at least one statx(2) of every entry.
 fn walk_is_accounted(result: &Value) {
     let account = &result["account"];
     let skipped = &result["account_skipped"];
@@ -67,7 +67,8 @@ fn walk_is_accounted(result: &Value) {
     assert_eq!(account["exit"], 0);
 }
 
-/// A first dump makes more calls than one in which nothing has changed, by as many as `dump` says.
+/// Checks that a first dump makes more calls than a dump without changes, by the number that `dump`
+/// predicts.
 fn dump_has_a_cost(dump: &Value, top: &Path, catalog: &Path) {
     assert_eq!(
         (&dump["gather"], &dump["files"], &dump["bytes"]),
@@ -133,7 +134,7 @@ fn starts_search_the_path(result: &Value, path: &str) {
     );
     let env = &startup["started"][0];
     assert_eq!(env["command"], "env true");
-    // env fails to execute true in each directory before the one that has it.
+    // env tries to execute `true` in each directory of PATH before the one that contains it.
     let before = path.split(':').map(|dir| Path::new(dir).join("true"));
     let before = before.take_while(|file| !file.exists()).count();
     let kinds = env["kinds"].as_array().unwrap();
@@ -202,7 +203,7 @@ fn directory_has_the_file_system_that_it_is_on() {
             let ran = run(&mut survey(args![&sub])).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             assert!(text.contains("FILE SYSTEM"), "{ran}");
-            // Mounts below it are listed as well, and do not replace it.
+            // Mounts below the directory are listed as well, and do not replace its own mount.
             tmpfs(dir(sub.join("below")));
             let value = run(&mut survey(args![&sub, "--json"])).exits(0).json();
             let systems = value["result"]["file_systems"].as_array().unwrap();
@@ -249,7 +250,7 @@ fn experiments_on_each_file_system() {
                 .exits(0)
                 .json();
             let probed = value["result"]["probe"].as_array().unwrap();
-            // The tmpfs around it is on no disk.
+            // The tmpfs that contains the tree is not on a disk.
             assert_eq!(
                 probed
                     .iter()

@@ -1,4 +1,5 @@
-//! Ctrl-C, at any time: what was found until then is shown. Whoever is killed leaves nothing.
+//! Tests of Ctrl-C during a survey: the results so far are shown. A killed survey leaves nothing
+//! behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -18,9 +19,9 @@ use crate::support::{Need, fathom, in_namespace, require};
 
 const PAGE: &str = "fathom-survey.html";
 
-/// Starts a survey whose page goes to `here`, in a process group of its own, and calls `stop` when a
-/// step has begun, whose number counts from 1. A survey that has ended before that stopped it is
-/// started again. Returns how it ended, what it printed, and its later messages.
+/// Starts a survey whose page goes to `here`, in its own process group, and calls `stop` when the
+/// step with this number, counted from 1, has begun. A survey that ended before it was stopped is
+/// started again. Returns its exit status, its output, and the messages after the stop.
 fn stop_at(
     step: usize,
     root: &Path,
@@ -60,7 +61,8 @@ fn interrupt_writes_the_page_of_what_was_found() {
             for step in 1..=8 {
                 let here = dir(ground.join(format!("here{step}")));
                 let (status, out, messages) = stop_at(step, &root, &here, |child| {
-                    // From a terminal it goes to all of them, from kill(1) to the first one.
+                    // A terminal sends the signal to the whole process group, kill(1) to the first
+                    // process only.
                     let id = Pid::from_child(child);
                     match step % 2 {
                         0 => kill_process_group(id, Signal::INT).unwrap(),
@@ -74,7 +76,7 @@ fn interrupt_writes_the_page_of_what_was_found() {
                 assert_eq!(value["result"]["ended"], "interrupted", "{step}");
                 let warning = value["warnings"][0]["message"].as_str().unwrap();
                 assert!(warning.starts_with("interrupted"), "{warning}");
-                // What came before is there, and what comes last is not.
+                // Earlier steps have results, and the last step has none.
                 let steps = value["result"]["steps"].as_array().unwrap();
                 let state = |step: usize| steps[step - 1]["state"].as_str().unwrap();
                 assert!((1..step).all(|step| state(step) == "done"), "{steps:?}");
@@ -88,7 +90,7 @@ fn interrupt_writes_the_page_of_what_was_found() {
     }
 }
 
-/// A survey that has ended before the second signal came is run again.
+/// A survey that has ended before the second signal is run again.
 #[test]
 fn second_interrupt_exits_at_once() {
     if require(&[Need::Root]) {
@@ -99,7 +101,7 @@ fn second_interrupt_exits_at_once() {
                 let (status, ..) = stop_at(3, &root, &here, |child| {
                     let group = Pid::from_child(child);
                     kill_process_group(group, Signal::INT).unwrap();
-                    // Until the first signal is delivered, a second one is the same.
+                    // A second signal before the delivery of the first would be merged with it.
                     wait_until("the first signal has come", || {
                         !catches_interrupt(child.id()) || child.try_wait().unwrap().is_some()
                     });

@@ -1,4 +1,4 @@
-//! What is wrong with file systems is named first: full, failing, hung, hidden.
+//! Tests that problems of file systems are listed first: full, failing, hung, hidden.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn ext4(ground: &Path, at: &Path, flags: MountFlags) {
     assert!(mount_image(EXT4[0], &file, at, flags));
 }
 
-/// Has ext4 record an error, as a damaged directory would.
+/// Makes ext4 record an error, as a damaged directory would.
 fn fail(at: &Path) {
     let name = device(at);
     fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "damaged").unwrap();

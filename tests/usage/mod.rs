@@ -1,4 +1,4 @@
-//! Command lines that are refused: status 2, one line on stderr that says why, perhaps a hint, and
-//! nothing is written.
+//! Tests of refused command lines: exit status 2, one line on stderr with the reason, an optional
+//! hint, and no output files.
 
 mod refused;

@@ -1,5 +1,5 @@
-//! One table of command lines over all commands. Those that need more than a few files are tested
-//! beside the other tests of their command.
+//! A table of invalid command lines of all commands. Command lines that need more than a few files
+//! are in the tests of their command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,12 +10,12 @@ use std::path::Path;
 use crate::support::build::{dir, file};
 use crate::support::{fathom, run};
 
-/// A command line in each line, without the name of the program: words that are separated by
-/// spaces, where `''` is an empty word, and `{a,b}` stands for each of its alternatives. After `=>`
-/// what stderr contains, separated by `&&`; after `==` its first line.
+/// One command line per line, without the name of the program: words separated by spaces, where
+/// `''` is an empty word, and `{a,b}` stands for each of its alternatives. After `=>` texts that
+/// stderr must contain, separated by `&&`; after `==` its first line.
 ///
-/// They run in a directory with the file `f` of one byte, the empty file `catalog`, the directory
-/// `s`, and the symlinks `to-f` and `dangling`.
+/// The commands run in a directory with the file `f` of one byte, the empty file `catalog`, the
+/// directory `s`, and the symlinks `to-f` and `dangling`.
 const REFUSED: &str = "
 frobnicate => hint: see fathom -h
 nonsense
@@ -280,7 +280,7 @@ compare
 compare {/no/such/file,/,/dev/zero}
 ";
 
-/// What stderr must have.
+/// The expected contents of stderr.
 #[derive(Clone, Copy)]
 enum Says<'a> {
     Anything,
@@ -288,7 +288,7 @@ enum Says<'a> {
     FirstLine(&'a str),
 }
 
-/// The command lines and what stderr must have.
+/// The command lines and the expected contents of stderr.
 fn rows() -> Vec<(String, Says<'static>)> {
     let mut rows = Vec::new();
     for row in REFUSED.lines().filter(|row| !row.is_empty()) {
@@ -332,7 +332,7 @@ fn check(line: &str, says: Says<'_>, place: &Path) {
     let ran = run(fathom(words).current_dir(place)).refused();
     let (first, _) = ran.stderr.split_once('\n').unwrap();
     assert!(first.len() > "fathom: ".len() + 5, "{ran}");
-    // An advice of the parser that leads nowhere.
+    // The parser of arguments suggests `--` where that does not help.
     assert!(
         !ran.stderr.contains("'-- ") && !ran.stderr.contains("-- --"),
         "{ran}"

@@ -1,4 +1,4 @@
-//! An archive compared with its tree: each difference is reported, and nothing else.
+//! Tests of archives compared with their trees: each difference is reported, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, chown, symlink};
@@ -53,7 +53,7 @@ fn verify(at: &Path, code: i32) -> Value {
     .json()
 }
 
-/// Changes something, checks that just this is reported, and changes it back.
+/// Makes a change, checks that only this change is reported, and reverts it.
 fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
     let (tree, kept) = (at.join("tree"), at.join("kept"));
     tool(Command::new("cp").arg("-a").arg(&tree).arg(&kept));
@@ -70,8 +70,8 @@ fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
         warnings.iter().any(found),
         "{path}, {message}: {warnings:#?}"
     );
-    // What lies below goes with it, times of directories and of files that are changed move, and so
-    // do other names of a file.
+    // A change also affects entries below the path, modification times of directories and of
+    // changed files, and other hard links.
     let is_beside = |warning: &&Value| {
         let said = warning["message"].as_str().unwrap();
         let is_below = warning["path"]
@@ -260,7 +260,7 @@ fn changed_files_are_reported() {
     }
 }
 
-/// A dump of the directory `tree`, made in `at`, with more arguments.
+/// Dumps the directory `tree` in `at`, with more arguments.
 fn dump(at: &Path, archive: &str, more: &[&str]) {
     run(fathom(args!["dump", "tree", "-o", archive])
         .args(more)
@@ -268,7 +268,7 @@ fn dump(at: &Path, archive: &str, more: &[&str]) {
     .exits(0);
 }
 
-/// The names that are reported as not in an archive when it is compared with `at`.
+/// The names that are reported as missing in the archive when it is compared with `at`.
 fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
     let mut command = fathom(args!["verify", archive, "--against", ".", "--json"]);
     let value = run(command.args(more).current_dir(at)).json();
@@ -305,7 +305,7 @@ fn files_that_the_archive_lacks_are_reported() {
                 assert!(not_in_it(&at, archive, &[]).is_empty(), "{archive}");
             }
             assert_eq!(not_in_it(&at, "dot.tar", &[]), ["archive.tar", "gnu.tar"]);
-            // Beside what was dumped, in it, and in what is in it.
+            // New files outside the dumped tree, in it, and in new directories.
             file(at.join("beside"), 1);
             file(tree.join("d/e/new"), 1);
             file(tree.join("d/new/with/more"), 1);
@@ -351,14 +351,14 @@ fn files_that_an_increment_does_not_list_are_reported() {
             assert!(not_in_it(&at, "1.tar", &[]).is_empty());
             file(tree.join("new"), 1);
             file(tree.join("d/new"), 1);
-            // A directory that is as it was is not in the archive, nor is what is in it.
+            // The increment contains neither an unchanged directory nor its entries.
             file(tree.join("same/new"), 1);
             assert_eq!(not_in_it(&at, "1.tar", &[]), ["tree/new", "tree/d/new"]);
         });
     }
 }
 
-/// Its archive has nothing but SRC, with the list of its entries.
+/// The increment contains nothing but SRC, with its dumpdir.
 #[test]
 fn increment_without_changes_equals_its_tree() {
     if require(&[Need::Root, Need::Loop]) {
@@ -432,7 +432,7 @@ fn against_must_be_a_directory() {
     .exits(0);
 }
 
-/// An archive of /srv has members srv/..., so that it must be compared with /.
+/// An archive of /srv has members srv/..., so it must be compared with /.
 #[test]
 fn directory_at_the_wrong_level_is_an_error_with_the_right_one() {
     let place = tempfile::tempdir().unwrap();
@@ -510,7 +510,8 @@ fn directories_above_excluded_names_are_not_missed() {
             "{ran}"
         );
     }
-    // With the other ends of lines, no name is in either; and a name that was not dumped is in the tree only.
+    // A list with CRLF line ends: its names are neither in the archive nor in the tree. A name that
+    // was not dumped is in the tree only.
     for (listed, lost, hint) in [
         ("s/kept\r\ns/own\r\n", "listed, but neither", true),
         ("s/kept\ns/own/z\ns/other", "not in the archive", false),
@@ -525,7 +526,7 @@ fn directories_above_excluded_names_are_not_missed() {
     }
 }
 
-/// What is on a mount that was not entered need not be in an increment either.
+/// Files on a mount that was not entered need not be in an increment either.
 #[test]
 fn mounts_that_were_not_entered_are_not_missed() {
     if require(&[Need::Root]) {
@@ -547,7 +548,7 @@ fn mounts_that_were_not_entered_are_not_missed() {
     }
 }
 
-/// A directory that is there, and whose server says that it is not.
+/// A directory exists, but its server reports ENOENT.
 #[test]
 fn directories_that_cannot_be_listed_are_named() {
     if !require(&[Need::Root]) {
@@ -589,7 +590,7 @@ fn directories_that_cannot_be_listed_are_named() {
     });
 }
 
-/// A symlink above the SRC of a dump is followed, as the dump did; one in the place of a member is not.
+/// A symlink above the SRC is followed, as the dump did; a symlink in place of a member is not.
 #[test]
 fn symlinks_above_all_members_are_followed() {
     in_namespace(|at| {

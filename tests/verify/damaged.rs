@@ -1,4 +1,4 @@
-//! Intact and damaged archives: damage is reported, and the check continues after it.
+//! Tests of intact and damaged archives: damage is reported, and the check continues after it.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::support::{fathom, run};
 /// The size of each file.
 const LEN: usize = 700;
 
-/// Five files: the first and the third with a checksum of their own, the second and the fifth with
-/// one behind the data, the fourth without; and where the headers of each begin.
+/// An archive of five files, and the offsets of their headers: the first and the third file have a
+/// checksum in their own header, the second and the fifth in a record after the data, and the
+/// fourth has none.
 fn five() -> (Vec<u8>, Vec<usize>) {
     let (mut archive, mut starts) = (Vec::new(), Vec::new());
     for n in 0..5u8 {
@@ -55,7 +56,7 @@ fn verify(at: &Path, archive: &[u8], code: i32) -> Value {
     value
 }
 
-/// `members`, `right`, `unsaid`, `damaged`
+/// The fields `members`, `right`, `unsaid`, `damaged`
 fn counts(value: &Value) -> [u64; 4] {
     ["members", "right", "unsaid", "damaged"].map(|field| value["result"][field].as_u64().unwrap())
 }
@@ -116,7 +117,7 @@ fn damaged_headers_are_found() {
         let mut archive = whole.clone();
         archive[start + 2 * BLOCK] ^= 1;
         let value = verify(place.path(), &archive, 1);
-        // The member is lost, and with it its checksum; all others are met.
+        // The member and its checksum are lost; all other members are found.
         let [members, right, unsaid, damaged] = counts(&value);
         assert_eq!(
             (members, right + unsaid, damaged),
@@ -138,11 +139,12 @@ fn damaged_headers_are_found() {
 fn any_damaged_byte_is_found() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();
-    // All that a ustar header says, and all data that has a checksum; the records of extended
+    // All fields of a ustar header, and all data that has a checksum; the records of extended
     // headers have none.
     let start = starts[2];
     let meaningful = (start..start + BLOCK).chain(start + 2 * BLOCK..start + 3 * BLOCK + LEN);
-    // A sum's last two bytes are a NUL and a blank, or the reverse.
+    // Skip the header's checksum field: it may end with NUL and blank, or with blank and NUL, so
+    // not every change of it is damage.
     for at in meaningful
         .step_by(37)
         .filter(|at| !(148..156).contains(&((at - start) % BLOCK)))

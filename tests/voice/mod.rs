@@ -1,5 +1,5 @@
-//! What all commands have in common in their output and messages. Rules for the help texts are in
-//! `crates/cli/src/args/tests.rs`.
+//! Tests of the output and messages that all commands have in common. Rules for the help texts are
+//! in `crates/cli/src/args/tests.rs`.
 
 mod phrases;
 use std::fs;
@@ -145,7 +145,7 @@ fn assert_error_has_path_and_hint(ran: Ran, path: &str) {
         .trim_end()
         .split_once("\nhint: ")
         .unwrap_or_else(|| panic!("{ran}"));
-    // As it was given, or its absolute name.
+    // The path is printed as given, or as an absolute path.
     let is_named = line.contains(&format!("'{path}")) || line.contains(&format!("/{path}'"));
     assert!(is_named, "the path is not named: {ran}");
     assert!(line.starts_with("fathom: cannot "), "{ran}");
@@ -177,7 +177,7 @@ fn error_for_a_missing_path_has_the_path_and_a_hint() {
 fn error_for_a_wrong_file_type_has_the_path_and_a_hint() {
     let place = Place::new();
     for command in working_commands() {
-        // A file may be dumped, and hints may have anything in them.
+        // dump accepts files, too. A file of --hints may have any contents.
         for line in run_about(&command)
             .iter()
             .filter(|line| !line.contains("--hints"))
@@ -336,7 +336,7 @@ fn output_fits_the_width_of_the_terminal() {
         for columns in [80, 200] {
             let (text, _) = at_terminal(place.command(line).env("NO_COLOR", "1"), columns);
             for line_of in text.lines() {
-                // An error or a name is not broken.
+                // Errors and single words are not wrapped.
                 let is_long_word = line_of.split(' ').count() == 1
                     || line_of.starts_with("fathom: ")
                     || line_of.starts_with("hint: ");

@@ -1,5 +1,5 @@
-//! Phrases that a reader would have to guess at. They may not come back into help, messages or
-//! documentation.
+//! Tests that help, messages and documentation do not contain certain phrases, which readers would
+//! have to guess at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::commands;
 use crate::support::{fathom, run};
 
-/// A phrase, and what is written in its place.
+/// A phrase, and its replacement.
 const PHRASES: &[(&str, &str)] = &[
     ("anew", "again"),
     ("anybody", "any user, any program"),
@@ -81,7 +81,7 @@ fn phrases(text: &str) -> impl Iterator<Item = &'static (&'static str, &'static 
         .filter(move |(phrase, _)| text.contains(&format!(" {phrase} ")))
 }
 
-/// What a file of Rust prints: its lines that are no comments, up to its tests.
+/// The lines of a Rust file that may contain output: lines that are no comments, up to its tests.
 fn printed(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().take_while(|line| *line != "#[cfg(test)]");
     lines.filter(|line| !line.trim_start().starts_with("//"))

@@ -1,4 +1,4 @@
-//! Walks into other mounts, or not; and the forms of DIR.
+//! Tests of walks into other mounts, or not; and of the forms of DIR.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -226,7 +226,8 @@ fn excluded_directories_are_skipped_with_their_content() {
     }
 }
 
-/// The paths of a walk begin with DIR as it was given: a glob with the absolute path of an entry would exclude nothing.
+/// The paths of a walk begin with DIR as given: if DIR is relative, a glob with an absolute path
+/// would exclude nothing.
 #[test]
 fn absolute_globs_below_a_relative_directory_are_refused() {
     let place = tempfile::tempdir().unwrap();

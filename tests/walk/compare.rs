@@ -1,4 +1,5 @@
-//! `--explain` lists the possible engines; `--compare` runs all of them.
+//! Tests of `--explain`, which lists the possible engines, and of `--compare`, which runs all of
+//! them.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const ALL: [&str; 5] = ["threads", "bulkstat", "btrfs", "ext4", "stat"];
 
-/// The tree on each kind of file system, and the engines there.
+/// Creates the tree on each type of file system, and calls `look` with the engines for it.
 fn on_each_kind(look: impl Fn(&Path, &[&str]) + Sync) {
     in_namespace(|base| {
         for make in [EXT4[0], XFS[0], BTRFS[0]] {
@@ -91,7 +92,8 @@ fn explain_keeps_access_times() {
                 let value = run(&mut fathom(args![command, tree[0], "--explain", "--json"]))
                     .exits(0)
                     .json();
-                // It was weighed how much there is below: for that, directories are read.
+                // The plan estimates the number of entries below, for which it reads directories,
+                // without updating access times.
                 assert!(
                     command == "dump" || value.to_string().contains(" entries"),
                     "{value}"
@@ -190,7 +192,7 @@ fn tree_that_changes_during_the_comparison_is_no_disagreement() {
     }
 }
 
-/// Ends the writer also when an assertion fails.
+/// Stops the writer even if an assertion fails.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {

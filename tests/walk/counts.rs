@@ -1,4 +1,4 @@
-//! The counts of every engine equal those of strace.
+//! Tests that the counts of every engine equal those of strace.
 
 use std::fs;
 use std::path::Path;
@@ -48,8 +48,8 @@ fn call_counts_of_every_engine_equal_strace() {
     }
 }
 
-/// A walk by the file API needs one statx for each entry, and few calls for each directory; one
-/// below it far fewer.
+/// An engine on the file API needs one statx for each entry, and few calls for each directory; a
+/// raw engine needs far fewer calls.
 #[test]
 fn calls_per_entry_are_bounded() {
     if require(&[Need::Root, Need::Loop]) {
@@ -69,7 +69,7 @@ fn calls_per_entry_are_bounded() {
                     let gates = calls(&value["gates"]);
                     let total: u64 = gates.values().sum();
                     let most = match *engine {
-                        // openat, close, and getdents64 until it says that there is no more.
+                        // Calls per directory: openat, close, and getdents64 until it returns 0.
                         "stat" | "threads" => entries + 5 * directories + 50,
                         "bulkstat" => 5 * directories + entries / 10 + 200,
                         _ => entries / 10 + 200,
@@ -84,7 +84,8 @@ fn calls_per_entry_are_bounded() {
     }
 }
 
-/// However many directories are in one, few wait: more are read when those have been walked.
+/// In a directory with many subdirectories, only a limited number of them wait: the next ones are
+/// read after those have been walked.
 #[test]
 fn a_wide_directory_is_read_piece_by_piece() {
     const MANY: usize = 13_000;
@@ -120,7 +121,7 @@ fn a_wide_directory_is_read_piece_by_piece() {
         }
         most = most.max(read - opened);
     }
-    // With `.` and `..`.
+    // The names include `.` and `..`.
     assert_eq!((read, opened), (MANY + 2, MANY));
     assert!(most <= MOST_WAITING, "{most} directories wait");
 }

@@ -1,6 +1,6 @@
-//! Damaged and crafted file systems: readable entries are emitted, the rest gives warnings, and
-//! nothing panics, hangs, or takes gigabytes. Mainly ext4, whose device is read, and btrfs, whose
-//! trees are searched.
+//! Tests of damaged and crafted file systems: readable entries are emitted, the others give
+//! warnings, and nothing panics, hangs, or takes gigabytes. Mainly ext4, whose device is read, and
+//! btrfs, whose trees are searched.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -38,7 +38,8 @@ fn whole(make: Make, base: &Path) -> PathBuf {
     file
 }
 
-/// Runs an engine with a limit of 256 MiB. It must end with entries or with one clear line.
+/// Runs an engine with a memory limit of 256 MiB. It must end with entries, or with a one-line
+/// error.
 fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
     let mut command = fathom(args!["walk", at, "--engine", engine, "--json"]);
     limit_memory(&mut command, 256);
@@ -63,8 +64,8 @@ fn no_worse_than_stat(at: &Path, what: &str) {
     {
         let entries = |engine| census_of(&objects(&walk(at, engine, &["--format", "ndjson"])));
         let (mut given, expected) = (entries("ext4"), entries("stat"));
-        // A name whose letters have changed is listed, and the kernel finds nothing by it: its hash
-        // leads elsewhere.
+        // A damaged name is listed, but the kernel cannot look it up, because its hash belongs to a
+        // different block.
         given.retain(|path, _| expected.contains_key(path));
         same(&given, &expected, what);
     }
@@ -108,8 +109,7 @@ fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool
     mounted.is_ok()
 }
 
-/// Overwrites some bytes in places that are in use, other than the first 4 KiB, in which the
-/// superblock is.
+/// Overwrites some bytes that are in use, except in the first 4 KiB, which contain the superblock.
 fn random_bytes(image: &Path, dice: &mut Dice, places: usize) {
     let bytes = fs::read(image).unwrap();
     let used: Vec<usize> = (4..bytes.len() / 1024)
@@ -287,12 +287,12 @@ fn block_of(image: &Path, directory: &str, size: u64) -> u64 {
         * size
 }
 
-/// Names that no kernel would write, in a directory without a checksum.
+/// Names that no kernel would write, in a directory block without a checksum.
 #[test]
 fn invalid_names_on_disk() {
     if require(&DISK) {
-        // Where in the directory's block, and what: `struct ext4_dir_entry_2` is inode, rec_len,
-        // name_len, file_type, name.
+        // The offset in the directory's block, and the bytes to write: `struct ext4_dir_entry_2` is
+        // inode, rec_len, name_len, file_type, name.
         let crooked: [(&str, u64, &[u8]); 12] = [
             ("a length of nothing", 4 + 24, &[0, 0]),
             ("a length that leads out", 4 + 24, &[0xff, 0xff]),
@@ -343,8 +343,8 @@ fn block_size(image: &Path) -> u64 {
     1024 << u32::from_le_bytes(field)
 }
 
-/// The superblock and the group descriptors are changed on the device of a file system that is
-/// mounted: the kernel has its own copy, an engine that reads the device has not.
+/// The superblock and the group descriptors are changed on the device of a mounted file system: the
+/// kernel has its own copy, but an engine that reads the device does not.
 #[test]
 fn superblock_changed_after_the_mount() {
     if require(&DISK) {
@@ -414,7 +414,7 @@ fn superblock_changed_after_the_mount() {
     }
 }
 
-/// Writes some bytes there while `look` runs.
+/// Overwrites some bytes at `at` while `look` runs.
 fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     let mut truth = vec![0; bytes.len()];
     file.read_exact_at(&mut truth, at).unwrap();
@@ -423,7 +423,8 @@ fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     file.write_all_at(&truth, at).unwrap();
 }
 
-/// The offsets of the leaves of a btrfs tree in its image, in order; there is one copy of each.
+/// The offsets of the leaves of a btrfs tree in its image, in order. The image has one copy of
+/// each.
 fn leaves(image: &Path) -> Vec<usize> {
     const PLACE: usize = 48; // `struct btrfs_header` is csum[32], fsid[16], bytenr, flags, chunk_tree_uuid[16], generation, ...
     const GENERATION: usize = 80;
@@ -516,7 +517,8 @@ fn unreadable_leaves_of_btrfs() {
                     .take(5)
                     .map(|path| path.escape_ascii().to_string())
                     .collect::<Vec<_>>();
-                // An inode may be at the end of a leaf, and its name at the beginning of the next.
+                // An inode may be at the end of a leaf, and its name at the beginning of the next
+                // leaf.
                 assert!(
                     missing.len() <= broken.len(),
                     "{what}: {} entries are missing: {show:?}",

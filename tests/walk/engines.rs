@@ -1,4 +1,4 @@
-//! Every engine equals the reference, on unusual trees and many kinds of file system.
+//! Tests that every engine equals the reference, on unusual trees and many types of file system.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
-/// A tmpfs with `noatime`.
+/// Mounts a tmpfs with `noatime`.
 pub(crate) fn still(at: &Path) -> &Path {
     mount("still", dir(at), "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap();
     at
@@ -32,8 +32,8 @@ pub(crate) fn mounted_or_still(make: Option<Make>, at: &Path) {
     }
 }
 
-/// Builds a tree on each kind of file system, and compares every engine with it, from the top and
-/// from a directory.
+/// Builds a tree on each type of file system, and compares every engine with the reference, from
+/// the top and from a directory.
 fn on_each(makes: &[Make], seed: u64) {
     for (make, seed) in makes.iter().zip(seed..) {
         in_namespace(|base| {
@@ -94,7 +94,7 @@ fn stat_engine_equals_find() {
     }
 }
 
-// Each in a test of its own, so that they run beside one another.
+// Several tests instead of one, so that they run in parallel.
 
 #[test]
 fn ext4_with_many_mkfs_options_first_part() {
@@ -168,7 +168,7 @@ fn tmpfs_and_overlay() {
             let parts = still(&base.join("parts")).to_owned();
             let lower = dir(parts.join("lower"));
             grow(&lower, 501, 300);
-            // The overlay lists a whiteout in a directory of one layer, and does not find it.
+            // The overlay lists a whiteout in a directory of one layer, but cannot look it up.
             for (path, entry) in census(&lower) {
                 if entry.rdev.as_deref() == Some("0:0") {
                     fs::remove_file(Path::new(OsStr::from_bytes(&path))).unwrap();

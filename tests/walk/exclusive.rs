@@ -1,4 +1,4 @@
-//! `--format du --exclusive`: what the kernel frees when a directory is deleted.
+//! Tests of `--format du --exclusive`: the space that the kernel frees when a directory is deleted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const MIB: u64 = 1 << 20;
 
-/// XFS that knows who owns each block: the default of recent versions of mkfs.xfs.
+/// XFS with reverse mappings: the default of recent versions of mkfs.xfs.
 const XFS_WITH_OWNERS: Make = Make {
     mkfs: "-m reflink=1,rmapbt=1",
     ..XFS[0]
@@ -28,7 +28,7 @@ const XFS_WITHOUT_OWNERS: Make = Make {
     ..XFS[0]
 };
 
-/// EXCLUSIVE by directory, without DIR's path and a slash; and the warnings.
+/// EXCLUSIVE by directory, relative to DIR without a leading slash; and the warnings.
 fn exclusive(top: &Path, engine: &str) -> (BTreeMap<String, u64>, Vec<String>) {
     let arguments = args![
         "walk",
@@ -56,7 +56,7 @@ fn exclusive(top: &Path, engine: &str) -> (BTreeMap<String, u64>, Vec<String>) {
     (by_path.collect(), messages.collect())
 }
 
-/// A file whose blocks are unlike those of any other, and can be compressed.
+/// Creates a file whose blocks differ from those of all other files, but can be compressed.
 fn unique(path: &Path, bytes: u64) {
     let seed = path.as_os_str().len() as u64 + bytes;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -77,7 +77,7 @@ fn reflink(from: &Path, to: &Path) {
     tool(Command::new("cp").arg("--reflink=always").args([from, to]));
 }
 
-/// Space in use, when it does not change any more.
+/// The used space, after it has stopped changing.
 fn used(top: &Path) -> u64 {
     let started = Instant::now();
     let measure = || {
@@ -118,7 +118,7 @@ fn grow(base: &Path) {
     tool(Command::new("sync").arg("-f").arg(base));
 }
 
-/// Whether two numbers of bytes differ by less than the metadata that a deletion changes.
+/// Whether two numbers of bytes differ by less than the metadata of a deletion.
 fn near(a: u64, b: u64) -> bool {
     a.abs_diff(b) < MIB / 2
 }
@@ -147,7 +147,8 @@ fn extents_count_in_the_nearest_directory_of_all_their_files() {
                         "{make:?} {engine}: {found:?}"
                     );
                 }
-                // Two DIRs that hold all copies: neither frees what they share.
+                // Two DIRs together contain all copies, but deleting one of them does not free the
+                // shared extents.
                 let both = args![
                     "walk",
                     at.join("t/a"),
@@ -202,8 +203,8 @@ fn extents_in_snapshots_are_freed_with_the_last() {
     }
 }
 
-/// Files that share random parts of one another. XFS frees each block with its last reference; btrfs
-/// frees whole extents, of which fathom promises no more than is known.
+/// Files that share random extents with each other. XFS frees each block with its last reference;
+/// btrfs frees only whole extents, so fathom's figure is a lower bound.
 #[test]
 fn what_is_promised_is_freed() {
     if require(&[Need::Root, Need::Loop, Need::Program("xfs_io")]) {
@@ -270,7 +271,7 @@ fn what_is_promised_is_freed() {
 fn what_cannot_be_known_is_said() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {
-            // Without a table of owners, only the flag of each extent is known.
+            // Without reverse mappings, only the shared flag of each extent is known.
             let at = base.join("xfs");
             assert!(mounted(XFS_WITHOUT_OWNERS, &at));
             grow(&at);
@@ -280,7 +281,7 @@ fn what_cannot_be_known_is_said() {
             assert_eq!(warnings.len(), 1, "{warnings:?}");
             assert!(warnings[0].contains("18 MiB"), "{warnings:?}");
 
-            // The same for users, and files that they cannot open.
+            // The same for ordinary users, and for files that they cannot open.
             let at = base.join("btrfs");
             assert!(mounted(BTRFS[0], &at));
             grow(&at);

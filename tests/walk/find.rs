@@ -1,4 +1,4 @@
-//! Every engine prints what find prints, however DIR is given.
+//! Tests that every engine prints the entries that find prints, for any form of DIR.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,10 +17,10 @@ use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Entries, each as find prints it, in the order of their lines.
+/// Entries, each as formatted by find, in order of their lines.
 type Lines = Vec<(Vec<u8>, String)>;
 
-/// What find prints, in `at`.
+/// The entries that find prints in `at`.
 fn by_find(at: &Path, given: &[&str], more: &[&str]) -> Lines {
     let mut find = Command::new("find");
     find.args(given)
@@ -37,7 +37,7 @@ fn by_find(at: &Path, given: &[&str], more: &[&str]) -> Lines {
     lines
 }
 
-/// The same, of an engine.
+/// The entries that an engine prints in `at`.
 fn by_engine(at: &Path, engine: &str, given: &[&str], more: &[&str]) -> Lines {
     let mut command = fathom(args!["walk", "--engine", engine, "--format", "ndjson"]);
     let ran = run(command.args(more).arg("--").args(given).current_dir(at)).exits(0);
@@ -63,8 +63,8 @@ fn by_engine(at: &Path, engine: &str, given: &[&str], more: &[&str]) -> Lines {
     lines
 }
 
-/// A directory with all kinds of entries: unusual names, links, a chain of directories, other mounts, a
-/// symlink to it.
+/// Creates a directory with all kinds of entries: unusual names, links, a chain of directories,
+/// other mounts, and a symlink to the directory.
 fn scenery(at: &Path) {
     let here = dir(at.join("here"));
     for odd in odd_names() {
@@ -132,7 +132,8 @@ fn every_engine_prints_what_find_prints() {
                     .iter()
                     .chain([&"auto"])
                 {
-                    // Its own engine walks no other file system that DIR may be on.
+                    // A raw engine walks only its own file system, and this DIR is on a different
+                    // one.
                     if given.iter().any(|dir| dir.contains("mounted"))
                         && !["stat", "threads", "auto"].contains(engine)
                     {
@@ -161,8 +162,7 @@ fn every_engine_prints_what_find_prints() {
     }
 }
 
-/// Names as long as they may be, one in the other, five thousand of them: more than a megabyte of a
-/// path.
+/// Five thousand nested directories with names of maximum length: paths of more than a megabyte.
 #[test]
 fn five_thousand_levels_of_long_names() {
     if !require(&[Need::Root, Need::Loop]) {

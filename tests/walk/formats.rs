@@ -1,4 +1,4 @@
-//! The output formats: exact names, right figures, and the same as find and du.
+//! Tests of the output formats: exact names, right figures, and the same results as find and du.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +67,7 @@ fn paths_equal_those_of_find() {
     }
 }
 
-/// A reader of RFC 4180, of bytes.
+/// A parser of CSV (RFC 4180) on bytes.
 pub(crate) fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = text.iter().copied().peekable();
@@ -159,7 +159,7 @@ fn csv_equals_ndjson() {
     }
 }
 
-/// The allocated bytes of each directory, by du(1); with `--inodes`, its inodes.
+/// The allocated bytes of each directory by du(1); with `--inodes`, the number of inodes.
 fn du(top: &Path, option: &str) -> BTreeMap<PathBuf, u64> {
     let printed = tool(Command::new("du").args(["-0", option]).arg(top));
     let line = |line: &[u8]| {
@@ -170,7 +170,8 @@ fn du(top: &Path, option: &str) -> BTreeMap<PathBuf, u64> {
     split(&printed, 0).iter().map(|found| line(found)).collect()
 }
 
-/// Directories whose names were chosen so that hashes of their paths collide, of one DIR or of two.
+/// Directories whose names are chosen so that the hashes of their paths collide, below one DIR or
+/// two.
 #[test]
 fn directories_with_colliding_names_are_told_apart() {
     if require(&[Need::Root]) {
@@ -204,7 +205,7 @@ fn directories_with_colliding_names_are_told_apart() {
                 let names = ncdu.stdout.windows(8).filter(|it| *it == b"\"name\":\"");
                 assert_eq!(names.count() as u64, entries_of(&top), "{engine}");
             }
-            // One goes, and the other comes.
+            // A directory is removed, and a directory whose path has the same hash appears.
             let catalog = base.join("catalog");
             let moved = top.join("aaaaaaaa/eszycidp");
             std::fs::remove_dir(&empty).unwrap();
@@ -248,7 +249,7 @@ fn du_format_equals_du() {
                 assert_eq!(sums.len(), lines.len(), "each directory is listed once");
                 let expected = du(top, "--block-size=1");
                 let expected_inodes = du(top, "--inodes");
-                // Hard links are counted once, not always in the same directory as by du.
+                // Hard links are counted once, but du may count them in a different directory.
                 if top == &plain {
                     assert_eq!(sums, expected, "{engine}");
                     assert_eq!(inodes, expected_inodes, "{engine}");
@@ -431,7 +432,7 @@ fn profile_works_with_every_format() {
     }
 }
 
-/// A name with escape sequences does nothing to the terminal that it is printed on, in any format.
+/// A name with escape sequences has no effect on the terminal, in any format.
 #[test]
 fn terminal_obeys_no_name() {
     let at = tempfile::tempdir().unwrap();
@@ -469,14 +470,14 @@ fn terminal_obeys_no_name() {
     assert!(String::from_utf8_lossy(&raw.stdout).contains(hostile));
 }
 
-/// A server that answers with EPERM or ENOSYS does not switch calls off for the rest of the tree.
+/// If a server answers with EPERM or ENOSYS, the call is still used in the rest of the tree.
 #[test]
 fn server_cannot_switch_calls_off() {
     let needs = [Need::Root, Need::Fuse, Need::Program("strace")];
     if !require(&needs) {
         return;
     }
-    // The second kind lets the directory be opened by any other call.
+    // With the second behaviour, the directory can be opened by a different call.
     for (manner, name) in [
         (Manner::Fails(libc::EPERM), "EPERM"),
         (Manner::Fails(libc::ENOSYS), "ENOSYS"),
@@ -495,9 +496,9 @@ fn server_cannot_switch_calls_off() {
             run(&mut strace).exits(1);
             let log = std::fs::read_to_string(&log).unwrap();
             assert!(log.contains(name), "{log}");
-            // The tree, each d and each e.
+            // Openat2 is used for the tree, each d and each e.
             assert!(log.matches("openat2(").count() >= 40, "{log}");
-            // The dynamic linker names whole paths, or an open file.
+            // The dynamic linker opens absolute paths, or passes an open file.
             let of_linker = |line: &&str| {
                 line.contains(", \"\", ")
                     || line.contains("(AT_FDCWD, \"/") && !line.contains("/tree")

@@ -1,4 +1,4 @@
-//! Groups have the sums that awk computes from what find prints.
+//! Tests that the sums of groups equal those that awk computes from the output of find.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

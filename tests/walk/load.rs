@@ -1,4 +1,4 @@
-//! `--max-rate`: how a command spares a file system that others use as well.
+//! Tests of `--max-rate`, which limits the load on shared file systems.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -15,7 +15,8 @@ fn calls(json: &Value) -> u64 {
     gates.map(|gate| gate["calls"].as_u64().unwrap()).sum()
 }
 
-/// So many calls at this rate take at least this long. The first ones may come before the limit.
+/// Checks that a command took at least the time that its calls need at this rate. The first calls
+/// may come before the limit.
 fn check_rate(ran: &Ran, json: &Value, rate: u64) {
     const FIRST: u64 = 8;
     let calls = calls(json);
@@ -60,7 +61,7 @@ fn calls_are_no_faster_than_the_rate() {
     let dumped = limited(&args!["dump", &top, "-o", &archive], 4000);
     assert!(calls(&dumped) > 600, "{dumped}");
     limited(&args!["restore", &archive, "-C", dir(at("to"))], 4000);
-    // A process may make one call in a while, and says how long it waited.
+    // A slow rate also works, and a message reports for how long the command waited.
     let small = dir(at("small"));
     let ran = run(&mut fathom(args!["walk", &small, "--max-rate", "20"])).exits(0);
     assert!(ran.stderr.contains("--max-rate: waited "), "{ran}");

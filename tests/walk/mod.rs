@@ -1,5 +1,5 @@
-//! End-to-end tests of `fathom walk`. Each builds what it needs in a mount namespace of its own,
-//! which takes root.
+//! End-to-end tests of `fathom walk`. Each creates its file systems in its own mount namespace,
+//! which requires root.
 
 mod boundaries;
 mod compare;

@@ -1,4 +1,4 @@
-//! Where names and types suffice, `threads` prints the same entries without statx(2).
+//! Tests that `threads` prints the same entries without statx(2), where names and types suffice.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::support::run::args;
 use crate::support::strace::less_start;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Predicates that names and types suffice for, and those of find.
+/// Predicates that need only names and types, and the equivalent ones of find.
 const SETS: [(&[&str], &[&str]); 6] = [
     (&[], &[]),
     (&["--name", "*1*"], &["-name", "*1*"]),
@@ -57,7 +57,7 @@ fn statx_is_called_only_where_metadata_is_needed() {
                 let expected = found(Command::new("find").arg(&top).args(finds).arg("-print0"));
                 same_paths(&ran, &expected, &format!("{ours:?}"));
                 let calls = statx_calls(base, &top, ours);
-                // With -x the devices of directories are needed.
+                // With -x, statx(2) is needed for the devices of directories.
                 let most = if ours.contains(&"-x") { 40 } else { 8 };
                 assert!(calls <= most, "{ours:?}: {calls} calls of statx");
             }
@@ -101,7 +101,7 @@ fn mounts_and_subvolumes_are_found_without_statx() {
     });
 }
 
-/// The plan compares the engines for what the output needs.
+/// The plan estimates the cost of the fields that the output needs.
 #[test]
 fn plan_knows_what_the_output_needs() {
     if !require(&[Need::Root, Need::Loop]) {

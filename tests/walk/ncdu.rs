@@ -1,4 +1,4 @@
-//! ncdu loads what `--format ncdu` writes, and exports the same tree again.
+//! Tests that ncdu loads the output of `--format ncdu`, and exports the same tree again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Sizes by path. ncdu writes bytes that are not UTF-8 as they are; here they are replaced.
+/// Sizes by path. ncdu writes raw bytes that are not UTF-8; here they are replaced.
 fn sizes(json: &[u8]) -> BTreeMap<String, (u64, u64, bool)> {
     let text = String::from_utf8_lossy(json);
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
@@ -35,7 +35,7 @@ fn sizes(json: &[u8]) -> BTreeMap<String, (u64, u64, bool)> {
     sizes
 }
 
-/// What ncdu reads from a file, exported.
+/// Loads a file into ncdu, and returns its export.
 fn by_ncdu(json: &[u8], beside: &Path) -> Vec<u8> {
     let file = beside.join("tree.json");
     fs::write(&file, json).unwrap();
@@ -69,7 +69,8 @@ fn ncdu_loads_the_tree_of_walk_and_query() {
     });
 }
 
-/// Names and allocated bytes of the entries of a tree, as gdu lists them; directories after a slash.
+/// Names and allocated bytes of the entries of a tree, as gdu lists them; the names of directories
+/// begin with a slash.
 fn by_gdu(json: &[u8], beside: &Path) -> BTreeMap<String, u64> {
     let file = beside.join("tree.json");
     fs::write(&file, json).unwrap();
@@ -106,7 +107,7 @@ fn gdu_loads_the_tree_of_walk_and_query() {
         let queried = run(&mut fathom(args!["query", &catalog, "--format", "ncdu"])).exits(0);
         let listed = by_gdu(&walked.stdout, base);
         assert_eq!(listed, by_gdu(&queried.stdout, base));
-        // gdu counts 4,096 bytes for a directory, whatever the file says; a directory on a tmpfs has no blocks.
+        // gdu counts 4,096 bytes for every directory, although directories on tmpfs have no blocks.
         let expected = [("/a", 2), ("/e", 1), ("g", 0)].map(|(name, directories)| {
             let mut du = Command::new("du");
             du.args(["-s", "-B1", name.trim_start_matches('/')]);

@@ -1,4 +1,5 @@
-//! Predicates select what GNU find selects, with every engine, in every format.
+//! Tests that predicates select the entries that GNU find selects, with every engine, in every
+//! format.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -88,7 +89,7 @@ fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Options that may be given several times, of which one must match.
+/// An option that may be repeated; an entry must match one of its values.
 fn any(option: &str, test: &str, values: &[&str]) -> Pair {
     let ours = values
         .iter()
@@ -184,7 +185,7 @@ fn by_size(dice: &mut Dice) -> Pair {
     ]);
     let number: u64 = *dice.pick(&[0, 1, 2, 3, 511, 512, 1024, 4096, 1 << 40]);
     let number = if factor > 1 { number.min(2) } else { number };
-    // A T is rounded up from bytes, not from G.
+    // A size is rounded up to whole T directly from bytes; G is the largest unit of find.
     let finds = match (factor, *sign) {
         (1, _) => strings(&["-size", &format!("{sign}{number}{theirs}")]),
         (_, "+") => strings(&["-size", &format!("+{}G", number * factor)]),
@@ -302,8 +303,8 @@ fn by_number(dice: &mut Dice) -> Pair {
     (strings(&["--min-depth", &n]), strings(&["-mindepth", &n]))
 }
 
-/// Some predicates. A regular expression is compared in the C locale, where find matches bytes, and
-/// names are not tested then. --time applies to both limits, so there is one limit of a time.
+/// Random predicates. A regular expression is compared in the C locale, where find matches bytes;
+/// then names are not tested. --time applies to both limits, so only one kind of time is limited.
 fn predicates(dice: &mut Dice) -> (Vec<String>, Vec<String>, &'static str) {
     let (mut ours, mut finds) = (Vec::new(), Vec::new());
     let with_regex = dice.one_in(5);
@@ -323,7 +324,7 @@ fn predicates(dice: &mut Dice) -> (Vec<String>, Vec<String>, &'static str) {
         ours.extend(our);
         finds.extend(find);
     }
-    // find takes global options first.
+    // find requires global options first.
     if let Some(at) = finds.iter().position(|word| word == "-mindepth") {
         let global: Vec<String> = finds.drain(at..at + 2).collect();
         finds.splice(0..0, global);
@@ -353,7 +354,7 @@ pub(super) fn found(find: &mut Command) -> BTreeSet<Vec<u8>> {
     paths(&out.stdout)
 }
 
-/// Fails with what is missing and what is too much.
+/// Fails with the missing and the superfluous paths.
 #[track_caller]
 pub(crate) fn same_paths(given: &Ran, expected: &BTreeSet<Vec<u8>>, what: &str) {
     let given_paths = paths(&given.stdout);
@@ -458,8 +459,8 @@ fn all_formats_and_engines_count_the_same_entries() {
     });
 }
 
-/// Time zones as a user may set them: of the zone database, as a path, as POSIX defines them, and unknown
-/// ones, which are UTC.
+/// Time zones as users may set them: from the zone database, as a path, in POSIX format, and
+/// unknown zones, which mean UTC.
 const ZONES: [&str; 12] = [
     "",
     "UTC",
@@ -475,7 +476,8 @@ const ZONES: [&str; 12] = [
     "../zoneinfo/Asia/Tokyo",
 ];
 
-/// A file for every half hour around the days when clocks change, and dates among them.
+/// A file for every half hour around the days when clocks change, and predicates with dates among
+/// these.
 #[test]
 fn dates_are_in_the_local_time_of_find() {
     if !require(&[Need::Root]) {

@@ -1,4 +1,4 @@
-//! `fathom query` prints from a catalog what `fathom walk` prints of the tree.
+//! Tests that `fathom query` prints from a catalog what `fathom walk` prints of the tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ fn query(catalog: &Path, more: &[&str]) -> Ran {
     run(fathom(args!["query", catalog]).args(more))
 }
 
-/// The entries of ndjson, without what a catalog does not have.
+/// The entries in NDJSON, without fields that a catalog does not have.
 fn entries(ran: &Ran) -> BTreeSet<String> {
     let without = |mut entry: Value| {
         let object = entry.as_object_mut().unwrap();
@@ -108,7 +108,7 @@ fn all_row_groups_are_read() {
     }
     in_namespace(|base| {
         let top = dir(still(&base.join("disk")).join("many"));
-        // A group has 64 Ki rows.
+        // A row group has 64 Ki rows.
         bush(&top, 100, 700);
         let catalog = base.join("many.parquet");
         let made = args!["walk", &top, "--catalog", &catalog, "--json"];
@@ -220,7 +220,7 @@ fn unusable_catalogs_are_refused_in_one_line() {
         let footer = damaged.len() - 200;
         damaged[footer] ^= 1;
         refused(&damaged, "damaged");
-        // Only the columns that a question needs are read, and each is checked.
+        // Only the columns that a query needs are read, and each is checked.
         let mut damaged = bytes.clone();
         damaged[4..bytes.len() / 2]
             .iter_mut()
@@ -233,7 +233,7 @@ fn unusable_catalogs_are_refused_in_one_line() {
     });
 }
 
-/// 1.2 million entries, in row groups of full size, in 128 MiB.
+/// Reads 1.2 million entries, in row groups of full size, within 128 MiB.
 #[test]
 fn memory_does_not_grow_with_the_catalogs() {
     if !require(&[Need::Root]) {
@@ -283,7 +283,7 @@ fn only_needed_columns_are_read() {
         let by_size = reads(&["--group-by", "size", "--size", "+9G", "--type", "s"]);
         assert!(by_owner + 10 < all, "{by_owner} of {all} reads");
         assert!(by_size < by_owner, "{by_size} of {by_owner} reads");
-        // No size is in the range: the footer says so.
+        // By the minima and maxima in the footer, no row group can match.
         let (footer, none) = (reads(&["--links", "+99999"]), reads(&["--size", "+9T"]));
         assert!(
             footer == none && none < by_size,

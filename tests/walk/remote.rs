@@ -1,4 +1,4 @@
-//! File systems on servers that are slow, fail, or disappear.
+//! Tests of file systems on servers that are slow, fail, or disappear.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -42,8 +42,8 @@ fn tree_on_a_fuse_server() {
     }
 }
 
-/// Requests, the largest number in flight, and the number of rounds of a walk by an engine: if each
-/// request took a millisecond, the walk would take a millisecond for each round.
+/// The number of requests, the maximum number in flight, and the number of rounds of a walk by an
+/// engine: if each request took a millisecond, the walk would take a millisecond for each round.
 fn load(at: &Path, engine: &str, (directories, files): (u64, u64)) -> [u64; 3] {
     let tree = SyntheticTree {
         directories,
@@ -67,7 +67,8 @@ fn threads_keep_many_requests_in_flight() {
                 ["stat", "threads"].map(|engine| load(&base.join(engine), engine, (100, 20)));
             let loads = format!("stat: {stat:?}, threads: {threads:?}");
             let [requests, most, rounds] = stat;
-            // That a directory is closed again is said without waiting for an answer.
+            // Closing a directory does not wait for the server, so a few requests may be in flight
+            // even with `stat`.
             assert!(most <= 4 && requests > 2000, "{loads}");
             let [requests_of_threads, most_of_threads, rounds_of_threads] = threads;
             assert!(most_of_threads >= 16, "{loads}");
@@ -83,8 +84,8 @@ fn threads_keep_many_requests_in_flight() {
     }
 }
 
-/// One wide directory has nothing in it to go down into: its entries are to be asked for side by
-/// side all the same.
+/// A single wide directory has no subdirectories to share: its entries must be looked up in
+/// parallel.
 #[test]
 fn threads_share_a_wide_directory() {
     if require(&FAR) {
@@ -133,7 +134,7 @@ fn failures_are_warnings_and_the_walk_continues() {
             ];
             for engine in ["stat", "threads", "auto"] {
                 let lines = objects(&walk(&at, engine, &["--format", "ndjson"]).exits(1));
-                // Nothing of d3, d7 itself and d9 itself, and two files less elsewhere.
+                // Missing are the contents of d3, the directories d7 and d9, and two other files.
                 assert_eq!(census_of(&lines).len(), 1 + 11 + 9 * 20 - 2, "{engine}");
                 let value = walk(&at, engine, &["--json"]).exits(1).json();
                 let mut named: Vec<(String, String)> = warnings(&value, &at);
@@ -149,7 +150,7 @@ fn failures_are_warnings_and_the_walk_continues() {
     }
 }
 
-/// A server that does not find what its directories list: no removal, but a fault.
+/// If a server does not find an entry that its directories list, that is a fault, not a removal.
 #[test]
 fn what_is_listed_and_not_found_is_a_fault() {
     if require(&FAR) {
@@ -185,7 +186,7 @@ fn what_is_listed_and_not_found_is_a_fault() {
     }
 }
 
-/// Nor is it removed for `changed`.
+/// `changed` does not report such an entry as removed either.
 #[test]
 fn what_is_listed_and_not_found_is_not_reported_as_removed() {
     if require(&FAR) {
@@ -214,7 +215,7 @@ fn what_is_listed_and_not_found_is_not_reported_as_removed() {
     }
 }
 
-/// The paths below `top` that are warned of, and the errors.
+/// The paths below `top` that have warnings, with their errors.
 fn warnings(value: &Value, top: &Path) -> Vec<(String, String)> {
     let warnings = value["warnings"].as_array().unwrap();
     let named = warnings.iter().map(|warning| {
@@ -251,7 +252,8 @@ fn server_that_dies_meanwhile_ends_only_its_part() {
                     let lines = objects(&walk(&top, engine, &["--format", "ndjson"]).exits(1));
                     let given = below(&census_of(&lines), &top, "remote");
                     let mut expected = census(&top);
-                    // Of a mount whose server has gone, not even its root answers.
+                    // If the server of a mount has ended, even the root of the mount cannot be
+                    // examined.
                     expected.remove(at.as_os_str().as_bytes());
                     let mut given = given;
                     given.remove(at.as_os_str().as_bytes());
@@ -271,7 +273,8 @@ fn server_that_dies_meanwhile_ends_only_its_part() {
     }
 }
 
-/// The image under a mounted ext4 is cut off: what was not read before fails, and is said.
+/// The image of a mounted ext4 is truncated: reads of uncached blocks fail, and warnings report
+/// that.
 #[test]
 fn disk_that_disappears_meanwhile() {
     if require(&[Need::Root, Need::Loop]) {
@@ -317,7 +320,7 @@ fn walk_that_waits_for_a_server_names_the_mount() {
             let tree = dir(base.join("tree"));
             file(tree.join("a"), 1);
             let hung = tree.join("people");
-            // It answers as long as it is asked whether it does.
+            // Count the requests of the check that the mount answers: the server answers that many.
             let asked = serve(Held, base.join("asked"));
             asked.release(1000);
             run(&mut fathom(args!["mounts", base.join("asked"), "--check"])).exits(0);
@@ -335,7 +338,8 @@ fn walk_that_waits_for_a_server_names_the_mount() {
                 let stderr = walk.stderr.take().unwrap();
                 BufReader::new(stderr).read_line(&mut line).unwrap();
                 walk.kill().unwrap();
-                drop(server); // it has read the request, and its client could not end otherwise
+                // The server has read the request, and its client could not end otherwise.
+                drop(server);
                 walk.wait().unwrap();
                 assert!(line.starts_with(&expected), "{engine}: {line}");
                 unmount(&hung);
@@ -385,14 +389,14 @@ fn mount_that_does_not_answer_is_skipped() {
                 "1s"
             ];
             run(&mut fathom(compared)).exits(1);
-            // DIR itself.
+            // DIR itself does not answer.
             let hung = tree.join("far/hung");
             let refused = run(&mut fathom(args!["walk", &hung, "--deadline", "1s"])).exits(2);
             assert!(
                 refused.stderr.contains("does not answer within 1.00 s"),
                 "{refused:?}"
             );
-            // It is not recorded as removed.
+            // The mount is not recorded as removed.
             let (catalog, archive) = (base.join("c.parquet"), base.join("a.tar"));
             let dump = |more: &[&str]| {
                 let mut command = fathom(args!["dump", &tree, "--deadline", "1s", "-o", &archive]);
@@ -403,7 +407,7 @@ fn mount_that_does_not_answer_is_skipped() {
                 dumped.stderr.contains("does not answer within"),
                 "{dumped:?}"
             );
-            // What was there before the server stopped.
+            // Entries that were known before the server stopped.
             let known = base.join("known.parquet");
             let second = tree.join("far/second");
             file(dir(&second).join("file"), 1);

@@ -1,4 +1,4 @@
-//! The checks of an engine: the same entries as the reference, one digest, totals that add up.
+//! Checks of an engine: the same entries as the reference, the same digest, and totals that match.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,20 +24,20 @@ pub(crate) fn engines(fstype: &str) -> &'static [&'static str] {
     }
 }
 
-/// A run of `walk` in JSON lines or in another format.
+/// A run of `walk` in NDJSON or in a different format.
 pub(crate) fn walk(top: &Path, engine: &str, more: &[&str]) -> Ran {
     let mut arguments = args!["walk", top, "--engine", engine].to_vec();
     arguments.extend(more.iter().map(OsString::from));
     run(&mut fathom(arguments))
 }
 
-/// The whole object of a run with `--json`.
+/// The complete JSON of a run with `--json`.
 pub(crate) fn summary(top: &Path, engine: &str, more: &[&str]) -> Value {
     let more: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
     walk(top, engine, &more).exits(0).json()
 }
 
-/// Every field of a line of `--format ndjson`, and no other.
+/// The fields of a line of `--format ndjson`.
 const FIELDS: [&str; 20] = [
     "path",
     "type",
@@ -61,7 +61,7 @@ const FIELDS: [&str; 20] = [
     "path_b64",
 ];
 
-/// An entry from its line.
+/// Parses an entry from a line of `--format ndjson`.
 pub(crate) fn entry(line: &Value) -> (Vec<u8>, Entry) {
     let fields: BTreeSet<&str> = line
         .as_object()
@@ -111,7 +111,7 @@ pub(crate) fn entry(line: &Value) -> (Vec<u8>, Entry) {
     (exact(line, "path"), entry)
 }
 
-/// The objects on the lines of a run, one for each entry.
+/// The JSON objects on the lines of a run, one for each entry.
 pub(crate) fn objects(ran: &Ran) -> Vec<Value> {
     let lines = ran.stdout.split_inclusive(|&b| b == b'\n');
     lines
@@ -121,7 +121,7 @@ pub(crate) fn objects(ran: &Ran) -> Vec<Value> {
         .collect()
 }
 
-/// The entries of a run, each of which must come once.
+/// The entries of a run. Checks that each occurs once.
 pub(crate) fn census_of(lines: &[Value]) -> Census {
     let mut found = Census::new();
     for line in lines {
@@ -132,7 +132,7 @@ pub(crate) fn census_of(lines: &[Value]) -> Census {
     found
 }
 
-/// Fails with the entries that are missing, superfluous or wrong.
+/// Fails with the missing, superfluous or wrong entries.
 #[track_caller]
 pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     if given == expected {
@@ -212,8 +212,7 @@ fn extras(lines: &[Value]) {
         }
         let path = Path::new(OsStr::from_bytes(&path));
         if line["xattrs"] == false {
-            // An engine that says no has looked; one that says yes may mean that there could be
-            // some.
+            // `false` is exact; `true` may only mean that the inode has room for attributes.
             let size = rustix::fs::llistxattr(path, &mut [0_u8; 0]);
             assert_eq!(size, Ok(0), "has extended attributes: {line}");
         }
@@ -223,7 +222,7 @@ fn extras(lines: &[Value]) {
     }
 }
 
-/// The generation of a file or directory, where it can be asked for.
+/// The generation of a file or directory, where an ioctl returns it.
 fn generation(line: &Value, path: &Path) -> Option<u64> {
     const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
     if line["type"] != "file" && line["type"] != "directory" {
@@ -236,13 +235,13 @@ fn generation(line: &Value, path: &Path) -> Option<u64> {
         .open(path)
         .ok()?;
     let mut generation: u32 = 0;
-    // SAFETY: whatever its type says, this ioctl writes an int.
+    // SAFETY: in spite of its declared type, this ioctl writes an int.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
     (done == 0).then_some(generation.into())
 }
 
-/// In place of a nested subvolume, a snapshot has an empty directory, which btrfs creates at each
-/// lookup with new times. They are excluded here, and in the digest.
+/// A snapshot has an empty directory in place of a nested subvolume. btrfs creates its inode at
+/// each lookup with new times, so they are excluded here, and in the digest.
 fn steady(mut census: Census) -> Census {
     for entry in census.values_mut() {
         if entry.ino == 2 && entry.dev.starts_with("0:") && entry.btime.is_none() {

@@ -1,4 +1,5 @@
-//! Trees that take much memory or time in programs that keep whole paths, and sums that do not fit into 64 bits.
+//! Tests of trees that take much memory or time in programs that keep whole paths, and of sums that
+//! exceed 64 bits.
 
 use std::ffi::OsString;
 use std::fs::{File, remove_file, rename};
@@ -18,12 +19,12 @@ use crate::support::restrict::limit_memory;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// Nested directories. The paths of 900 have 81 MB together, their names 180 kB.
+/// Creates nested directories. The paths of 900 have 81 MB together, their names 180 kB.
 fn nested(at: &Path, depth: usize) -> OwnedFd {
     deep(at, &"d".repeat(200), depth)
 }
 
-/// Runs a command whose output is too long to be kept, within so many MiB of memory.
+/// Runs a command whose output is too long to be kept, with a memory limit.
 fn within(words: impl IntoIterator<Item = OsString>, mib: u64) {
     let mut command = fathom(words);
     limit_memory(&mut command, mib);
@@ -68,7 +69,7 @@ fn fill(top: &Path) {
     }
 }
 
-/// The paths of 600 directories have 36 MB together, and as many those of the files in them.
+/// The paths of 600 directories have 36 MB together, and so have the paths of the files in them.
 #[test]
 fn changes_and_groups_keep_names_only() {
     if require(&[Need::Root]) {
@@ -94,7 +95,7 @@ fn changes_and_groups_keep_names_only() {
             for format in ["table", "restic", "borg"] {
                 with(&since(&old), &["--format", format], 48);
             }
-            // All that is in it is renamed along.
+            // Everything below the directory is renamed with it.
             rename(top.join("d".repeat(200)), top.join("renamed")).unwrap();
             with(&since(&new), &["--format", "rsync"], 48);
         });
@@ -115,14 +116,15 @@ fn directories_are_printed_one_after_the_other() {
                 &["--format", "csv"],
             ] {
                 let more = more.iter().map(OsString::from);
-                // On a loaded machine more threads would be started, each with a stack and a buffer.
+                // On a loaded machine, more threads would be started, each with a stack and a
+                // buffer.
                 within(args!["walk", &top, "-j", "2"].into_iter().chain(more), 16);
             }
         });
     }
 }
 
-/// Patterns of all forms, with names that hold a path back from matching to the end.
+/// Patterns of all forms; with names that prevent a path from matching until its end.
 #[test]
 fn patterns_exclude_the_same_at_any_depth() {
     if require(&[Need::Root]) {
@@ -157,7 +159,7 @@ fn patterns_exclude_the_same_at_any_depth() {
     }
 }
 
-/// Files whose sizes have a sum of more than 2^64: every sum stops there.
+/// Files whose sizes add up to more than 2^64: every sum saturates.
 #[test]
 fn sums_of_sizes_do_not_wrap() {
     const LARGEST: u64 = i64::MAX as u64;
@@ -197,7 +199,7 @@ fn sums_of_sizes_do_not_wrap() {
                 let is_most = |group: &Value| group["bytes"].as_i64() == Some(growth);
                 assert!(found.iter().any(is_most), "{growth}: {groups}");
             }
-            // A difference of sums that are both too large is exact.
+            // The difference of two sums that exceed 64 bits is exact.
             let fewer = ground.join("fewer.parquet");
             remove_file(top.join("c")).unwrap();
             json(&args!["walk", &top, "--catalog", &fewer]);
@@ -224,7 +226,7 @@ fn sums_of_sizes_do_not_wrap() {
     }
 }
 
-/// Each engine on its own file system. The paths have 100 MB.
+/// Each engine on its own file system. The paths have 100 MB together.
 #[test]
 fn every_engine_keeps_names_only() {
     if require(&[Need::Root, Need::Loop]) {

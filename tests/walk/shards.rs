@@ -1,4 +1,5 @@
-//! `--shard I/N`: the shards of a tree have every entry once, and their catalogs are one data set.
+//! Tests of `--shard I/N`: the shards of a tree together have every entry once, and their catalogs
+//! are one data set.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +19,8 @@ use crate::support::run::{Ran, args};
 use crate::support::strace::less_start;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// A tree in which directories and files lie above and below the depth at which they are dealt out.
+/// A tree with directories and files above and below the depth at which entries are assigned to
+/// shards.
 fn tree(top: &Path) {
     odd_tree(&dir(top.join("odd")), 41);
     bush(top, 5, 20);
@@ -39,9 +41,10 @@ fn paths(ran: &Ran) -> Vec<Vec<u8>> {
     paths
 }
 
-/// Whether shards have every entry once, and whether their digests add up to that of the whole tree.
+/// Checks that shards have every entry once, and that their digests add up to the digest of the
+/// whole tree.
 fn check_shards(top: &Path, engine: &str) {
-    // What is written back later has other numbers of blocks.
+    // Delayed allocation would change the numbers of blocks later.
     settle(top);
     let all = paths(&walk(top, "stat", &["--format", "paths0"]).exits(0));
     let whole = digest(&summary(top, "stat", &[]));
@@ -99,7 +102,7 @@ fn shards_cross_mounts() {
     });
 }
 
-/// A shard neither opens the directories of others nor looks at their files.
+/// A shard opens no directories of other shards, and examines none of their files.
 #[test]
 fn shards_share_the_calls() {
     if !require(&[Need::Root, Need::Program("strace")]) {
@@ -144,7 +147,7 @@ fn query(out: &Path, more: &[&str]) -> Ran {
     run(fathom(args!["query", out]).args(more))
 }
 
-/// The digest of a catalog, and the numbers of its entries.
+/// The digest of a catalog, and the numbers of its entries by type.
 fn summary_of(catalog: &Path) -> Vec<String> {
     let json = query(catalog, &["--json"]).exits(0).json();
     let fields = ["digest", "entries", "files", "directories", "bytes"];
@@ -180,7 +183,7 @@ fn parts_are_one_data_set() {
         for field in ["digest", "entries", "bytes", "blocks", "max_depth"] {
             assert_eq!(read["result"][field], whole["result"][field], "{field}");
         }
-        // Two catalogs of one directory; the parts alone are one.
+        // A complete catalog and the parts list one directory twice; the parts alone do not.
         let words = format!("several catalogs list '{}'", top.display());
         let repeats = |ran: Ran| ran.exits(0).stderr.contains(&words);
         assert!(repeats(query(&out, &[one])) && !repeats(query(&out, &[])));
@@ -195,10 +198,11 @@ fn parts_are_one_data_set() {
         );
         let ran = query(&out, &["--compact", one]).refused();
         assert!(ran.stderr.contains("the parts of one run"), "{ran}");
-        // Their names do not matter, but what they say of themselves.
+        // File names of parts do not matter, only their descriptions do.
         fs::rename(base.join("moved"), out.join("x.parquet")).unwrap();
         query(&out, &[]).exits(0);
-        // Parts of another run, of another number of parts, of another directory, and a catalog that is no part.
+        // A part of a different run, of a different number of parts, of a different directory, and
+        // a catalog that is no part.
         write_parts(&top, &other, 3, "tuesday");
         fs::rename(part(&other, 1, 3), &missing).unwrap();
         fs::remove_file(out.join("x.parquet")).unwrap();
@@ -238,7 +242,7 @@ fn changes_are_found_by_each_shard() {
             write_parts(&top, &out, 3, "x");
             let whole = base.join("whole.parquet");
             run(&mut fathom(args!["walk", &top, "--catalog", &whole, "-q"])).exits(0);
-            // Nothing has changed: the catalog of a dump is one of all parts.
+            // Without changes, the new catalog of the dump is a compacted one of all parts.
             let (archive, next) = (base.join("none.tar"), base.join("none.parquet"));
             let dump = args!["dump", &top, "-o", &archive, "--since", &out];
             run(fathom(dump).args(args!["--catalog", &next, "-q"])).exits(0);
@@ -261,7 +265,7 @@ fn changes_are_found_by_each_shard() {
             let mut found: Vec<Vec<u8>> = found.flatten().collect();
             found.sort_unstable();
             assert_eq!(found, Vec::from_iter(expected.iter().cloned()));
-            // And by all parts, or a catalog that is made of them.
+            // Changes since all parts, or since a catalog compacted from them.
             let one = base.join("one.parquet");
             query(&out, &["--compact", one.to_str().unwrap()]).exits(0);
             assert_eq!(changed(&one), expected);
@@ -319,7 +323,7 @@ fn parts_are_compared_as_one() {
         file(top.join("a/0/c0/new"), 5);
         file(top.join("a/new"), 5);
         fs::remove_file(top.join("a/1/file1")).unwrap();
-        // Into another shard.
+        // Move files to a different shard.
         for nth in [3, 7, 11] {
             let to = top.join(format!("a/renamed{nth}"));
             fs::rename(top.join(format!("a/3/file{nth}")), to).unwrap();
@@ -376,7 +380,7 @@ fn finished_shards_are_kept() {
     let first = result(shard(0, &["--json"]));
     result(shard(1, &["--json"]));
     assert!(!first["parts"].as_array().unwrap().is_empty(), "{first}");
-    // The tree is not read again, and whatever is printed is that of the part.
+    // The tree is not walked again, and the output is taken from the part.
     let kept = result(shard(0, &["--json"]));
     assert_eq!(kept["parts"], serde_json::json!([]), "{kept}");
     for field in ["digest", "entries", "bytes", "directories"] {
@@ -387,7 +391,7 @@ fn finished_shards_are_kept() {
     let another = args!["walk", &top, "--catalog", &out, "--shard", "0/3"];
     let ran = run(&mut fathom(another)).refused();
     assert!(ran.stderr.contains("-of-2.parquet of another run"), "{ran}");
-    // A part that is missing, or that lacks something, is written again.
+    // A missing part, or a part with warnings, is written again.
     fs::remove_file(part(&out, 0, 2)).unwrap();
     assert_eq!(result(shard(0, &["--json"]))["parts"], first["parts"]);
     for (more, why) in [
@@ -403,7 +407,7 @@ fn finished_shards_are_kept() {
     assert!(ran.stderr.contains("--shard or mpirun"), "{ran}");
 }
 
-/// A directory is the place of parts, which one process does not write.
+/// Parts belong in a directory, but a single process writes a file.
 #[test]
 fn a_directory_for_the_catalog_of_one_process_is_refused() {
     let scratch = tempfile::tempdir().unwrap();

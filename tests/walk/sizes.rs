@@ -1,4 +1,4 @@
-//! Very deep, very wide, empty, full and unreadable trees.
+//! Tests of very deep, very wide, empty, full and unreadable trees.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
-/// One file system of each type.
+/// Creates one file system of each type.
 fn each(makes: &[Make], look: impl Fn(&Path, &[&str], &str) + Sync) {
     for make in makes {
         in_namespace(|base| {
@@ -41,7 +41,7 @@ fn ext4(name: &str) -> Make {
     *EXT4.iter().find(|make| make.name == name).unwrap()
 }
 
-/// So deep that no path leads to the bottom: PATH_MAX is 4,096 bytes.
+/// The tree is so deep that no path leads to its bottom: PATH_MAX is 4,096 bytes.
 #[test]
 fn thousands_of_directories_deep() {
     if require(&DISK) {
@@ -72,8 +72,8 @@ fn thousands_of_directories_deep() {
     }
 }
 
-/// A million entries in a directory are for the benchmarks. With 20,000 it has what grows with them:
-/// hash trees of two levels, indirect blocks.
+/// The benchmarks test a million entries in a directory. With 20,000, the structures that grow with
+/// them exist already: hash trees of two levels, indirect blocks.
 #[test]
 fn many_thousand_entries_in_one_directory() {
     if require(&DISK) {
@@ -82,7 +82,7 @@ fn many_thousand_entries_in_one_directory() {
             |at, engines, what| {
                 let (wide, entries) = (dir(at.join("wide")), effort(20_000, 50_000));
                 for n in 0..entries {
-                    // Inodes are scarcer than names.
+                    // The file systems have fewer inodes than the test needs names.
                     if n % 10 == 0 {
                         File::create(wide.join(format!("entry number {n}"))).unwrap();
                     } else {
@@ -91,7 +91,8 @@ fn many_thousand_entries_in_one_directory() {
                     }
                 }
                 every_engine_agrees(at, engines, what);
-                // The plan reads its first entries a few times, and estimates the rest by its size.
+                // The plan reads the first entries a few times, and estimates the others by the
+                // size of the directory.
                 let ran = run(&mut fathom(args!["walk", &wide, "--explain", "--json"]))
                     .exits(0)
                     .json();
@@ -152,7 +153,7 @@ fn full_disks() {
             &[EXT4[0], few, ext4("ext3 with 1K blocks"), XFS[0], BTRFS[0]],
             |at, engines, what| {
                 let mut n = 0;
-                // Large ones until none fits, then small ones, then names.
+                // Fill the disk with large files, then with small ones, then with empty ones.
                 for size in [64 << 20, 64 << 10, 0] {
                     while n < 3000
                         && fs::write(at.join(format!("file {n}")), vec![b'x'; size]).is_ok()
@@ -166,7 +167,7 @@ fn full_disks() {
     }
 }
 
-/// Files that are open and have no name any more: they are in the inode tables, and in no walk.
+/// Open files without a name: they are in the inode tables, but no walk emits them.
 #[test]
 fn orphaned_inodes_are_not_emitted() {
     if require(&DISK) {
@@ -193,7 +194,8 @@ fn orphaned_inodes_are_not_emitted() {
     }
 }
 
-/// What an unclean end leaves in the journal is in place once the file system is mounted again.
+/// Read-only mounts. Even such a mount replays the journal of an unclean unmount, so raw engines
+/// need not.
 #[test]
 fn read_only_mounts() {
     if require(&DISK) {
@@ -286,7 +288,7 @@ fn directories_without_read_permission() {
     }
 }
 
-/// An unprivileged user walks a disk by the engines that need no privilege.
+/// An unprivileged user walks a disk with the engines that need no privilege.
 #[test]
 fn unprivileged_user_on_a_disk() {
     if require(&DISK) {
@@ -321,7 +323,7 @@ fn unprivileged_user_on_a_disk() {
     }
 }
 
-/// 60,000 entries in 48 MiB: nothing of the size of the tree is kept where it need not be.
+/// 60,000 entries in 48 MiB: memory use must not grow with the tree.
 #[test]
 fn memory_use_is_bounded() {
     if require(&DISK) {
@@ -350,7 +352,7 @@ fn memory_use_is_bounded() {
     }
 }
 
-/// More threads than there can be files open, each of which would have a directory open.
+/// More threads than the limit of open files, each of which would keep a directory open.
 #[test]
 fn many_threads_with_a_low_limit_of_descriptors() {
     if require(&DISK) {

@@ -1,4 +1,4 @@
-//! Invalid input and exit statuses: one clear line each, and no partial output files.
+//! Tests of invalid input and exit statuses: one clear line each, and no partial output files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +37,7 @@ fn directory_without_read_permission() {
     }
 }
 
-/// Its names can be read, and nothing else.
+/// The names in the directory can be read, but not examined.
 #[test]
 fn directory_without_search_permission() {
     if require(&[Need::Root]) {
@@ -129,7 +129,7 @@ fn engine_that_cannot_work_is_refused() {
     }
 }
 
-/// A tree that takes a pipe's buffer many times to tell of.
+/// Creates a tree whose output exceeds the buffer of a pipe many times.
 fn much(base: &Path) -> PathBuf {
     let top = still(&base.join("much")).to_owned();
     bush(&top, 50, 200);
@@ -144,7 +144,7 @@ fn closed_pipe_ends_it_by_sigpipe() {
             for format in ["paths", "paths0", "ndjson", "csv", "du"] {
                 for engine in ["stat", "threads"] {
                     let (reader, writer) = std::io::pipe().unwrap();
-                    // What du prints fits into the pipe.
+                    // The output of du fits into the pipe.
                     let mut reader = Some(reader).filter(|_| format != "du");
                     let arguments = args!["walk", &top, "--format", format, "--engine", engine];
                     let mut child = fathom(arguments)

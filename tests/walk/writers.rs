@@ -1,4 +1,4 @@
-//! Trees that have just changed, and trees that change during the walk.
+//! Tests of trees that have just changed, and of trees that change during the walk.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::support::repeat::repeat_until;
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, in_namespace, require};
 
-/// How many changes come before each look.
+/// The number of changes before each walk.
 const CHANGES: usize = 4000;
 
 fn rounds_on(make: Make, seed: u64) {
@@ -32,7 +32,7 @@ fn rounds_on(make: Make, seed: u64) {
         let (plain, special) = (["stat", "threads"], *engines(make.fstype).last().unwrap());
         for round in 0..effort(2, 50) {
             let _orphans = mutate(&top, &mut dice, CHANGES);
-            // At once, while most of it is in memory only.
+            // Walk at once, while most changes are only in memory.
             let what = format!(
                 "{special} on {} with {}, seed {seed}, round {round}",
                 make.fstype, make.name
@@ -111,7 +111,8 @@ fn recent_changes_on_btrfs() {
     }
 }
 
-/// Two writers change `busy` while `look` runs, which is told how many changes there have been.
+/// Runs `look` while two writers change `busy`; `look` gets a function that returns the number of
+/// changes so far.
 fn while_busy(busy: &Path, look: impl FnOnce(&dyn Fn() -> usize)) {
     const BATCH: usize = 100;
     let changes = AtomicUsize::new(0);
@@ -125,8 +126,8 @@ fn while_busy(busy: &Path, look: impl FnOnce(&dyn Fn() -> usize)) {
     with_threads(2, write, || look(&|| changes.load(Ordering::Relaxed)));
 }
 
-/// Everything in `calm`, and whatever is called `keep...` in `busy`, was there throughout: it must
-/// be given once, and right.
+/// Checks that everything in `calm`, and every entry called `keep...` in `busy`, is emitted exactly
+/// once and right: these entries exist throughout.
 fn beside_writers(top: &Path, engines: &[&str]) {
     let (calm, busy) = (dir(top.join("calm")), dir(top.join("busy")));
     grow(&calm, 1, 200);
@@ -173,8 +174,8 @@ fn beside_writers(top: &Path, engines: &[&str]) {
                         Some(&1),
                         "{what}: how often {path_shown} is given"
                     );
-                    // The times and sizes of the directories in which the writers are change; what
-                    // they are does not.
+                    // The times and sizes of directories change while entries are created in them;
+                    // their other fields do not.
                     let reported = &given[path];
                     let same = if entry.kind == "directory" && !starts(path, &calm) {
                         (

@@ -233,7 +233,7 @@ mod tests {
             (time(1.0, 0.1), time(1.3, 0.1), Verdict::Changed),
             (time(1.3, 0.1), time(1.0, 0.1), Verdict::Changed),
             (time(1.0, 0.2), time(1.3, 0.2), Verdict::Unchanged),
-            // Beyond the spreads, but by less than a tenth.
+            // The difference exceeds the spreads, but not a tenth.
             (time(1.0, 0.01), time(1.09, 0.01), Verdict::Unchanged),
             (time(0.0, 0.0), time(0.0, 0.0), Verdict::Unchanged),
             (time(0.0, 0.0), time(0.1, 0.0), Verdict::Changed),

@@ -96,7 +96,7 @@ pub fn table() -> Vec<Gate> {
     parse(TABLE).unwrap_or_default()
 }
 
-/// Whether a table is the memo's, in any order.
+/// Whether a table has the gates of the memo's table, in any order.
 pub fn is_table(gates: &[Gate]) -> bool {
     let sorted = |mut gates: Vec<Gate>| {
         gates.sort_by(|a, b| a.name.cmp(&b.name));

@@ -330,7 +330,7 @@ fn changed_type(is_directory: bool) -> &'static str {
     }
 }
 
-/// What a file is that was expected to be an archive.
+/// The type of a file that was expected to be an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotArchive {

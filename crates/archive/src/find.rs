@@ -44,11 +44,14 @@ pub struct FoundFiles {
 /// The fields that distinguish versions of a file.
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
-/// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of
-/// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names), and may have wildcards.
+/// Finds files by PATHs. A PATH without a slash is the name of a file in any directory, too. The
+/// others are those of
+/// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names), and may have
+/// wildcards.
 ///
 /// # Errors
-/// A PATH is outside of what was dumped, or a catalog cannot be read. A damaged one is a warning.
+/// A PATH is outside of the dumped trees, or a catalog cannot be read. A damaged catalog gives a
+/// warning.
 pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     let mut versions: HashMap<Version, Vec<usize>> = HashMap::new();
     let (mut warnings, mut is_found) = (Vec::new(), vec![false; paths.len()]);

@@ -259,7 +259,7 @@ pub(crate) fn collect<'a>(
     Ok((collector, gathered(report, options.gather).collect()))
 }
 
-/// How to walk what is collected, whichever directories that begins with.
+/// The walk options for collecting metadata, without the directories to begin with.
 fn walk_options(options: &CollectOptions) -> Walk {
     Walk {
         preferred: options.gather.map_or(&[], Gather::engines),

@@ -88,7 +88,7 @@ pub(crate) struct Route {
     is_sequential: bool,
 }
 
-/// What the reader does with a member.
+/// The reader's treatment of a member.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum ReadAction {
     Deliver,
@@ -102,8 +102,8 @@ pub(crate) enum ReadAction {
 }
 
 impl Route {
-    /// Plans the parts to read for some regions; `None` if the index is damaged, or belongs to a
-    /// different archive.
+    /// Plans the parts of an archive to read for some names and directories (`Region`); `None` if
+    /// the index is damaged, or belongs to a different archive.
     pub(crate) fn plan(index: &[u8], mut regions: Vec<Region>, archive_len: u64) -> Option<Route> {
         regions.sort_unstable();
         regions.dedup();
@@ -188,7 +188,7 @@ impl Route {
         self.is_after_jump
     }
 
-    /// What to do with the member at this offset.
+    /// The treatment of the member at this offset.
     pub(crate) fn next_action(&mut self, at: u64, name: &[u8]) -> ReadAction {
         if self.is_sequential {
             let before = self.delivered.partition_point(|&(first, _)| first <= at);

@@ -1,4 +1,4 @@
-//! What every crate names, once.
+//! Definitions that all crates share.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | [`path`] | paths as bytes |
 //! | [`warning`] | what was skipped or found wrong |
 //! | [`directory`] | the entries of a directory |
-//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
+//! | [`runs`] | times of the runs of a method or an engine, and their statistics |
 //! | [`pool`] | work that threads share |
 //! | [`child`] | work in a process of its own, within limits |
 #![forbid(unsafe_code)]

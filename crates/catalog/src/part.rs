@@ -604,7 +604,8 @@ mod tests {
         };
         assert!(gone(&old).is_empty());
         assert_eq!(gone(from_ref(&top)), [3, 4]);
-        // A different file system, with the same source and with a different one.
+        // A different file system at the same mount point, first with the same source, then with a
+        // different one.
         let new = Part {
             fsid: [7, 7],
             ..old[4].clone()

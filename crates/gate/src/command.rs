@@ -213,7 +213,7 @@ impl Running {
         if self.signals.is_none() || handled.sa_sigaction == libc::SIG_IGN {
             return;
         }
-        // SAFETY: no pointers, but for those to a live sigaction that sigaction filled in, or null where
+        // SAFETY: the only pointers are to a live sigaction that sigaction filled in, or null where
         // that is allowed; SIG_DFL is always valid. The command has not been reaped.
         unsafe {
             let (own, group) = (libc::getpgrp(), libc::getpgid(self.pid));

@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_call_that_is_local_once_is_no_request() {
         let mut found = calibration();
-        // Preemption makes most of the times long.
+        // Because of preemption, most of the times are long.
         let took = vec![9e-3, 2e-6, 9e-3];
         assert!(!found.record_if_request(Request::Open, took, 0.0));
         assert_eq!(found.prices, Prices::uniform(RTT));
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(found.prices.get(Request::Lookup), RTT);
         assert!(found.record_if_request(Request::Open, vec![8e-3, 6e-3, 7e-3], 5e-3));
         assert!((found.prices.get(Request::Open) - 2e-3).abs() < 1e-9);
-        // Less the time of the lookup, nothing remains.
+        // If the time of the lookup is subtracted, nothing remains for the open.
         assert!(!found.record_if_request(Request::Open, vec![5e-3; 3], 5e-3));
     }
 

@@ -47,7 +47,7 @@ impl Environment {
         }
     }
 
-    /// That of this process.
+    /// The environment of this process.
     pub fn of_this_process() -> Environment {
         Environment::new(|name| std::env::var_os(name).map(OsString::into_vec))
     }

@@ -185,8 +185,8 @@ mod tests {
             used("/none/z", 0, 1),
         ];
         assert_eq!(requests(&names, &ClientBehavior::OTHER), [("LOOKUP", 5, 0)]);
-        // Without negative caching: a three times, b once, and the missing directory once per name
-        // in it. usr and bin exist.
+        // The client does not cache failed lookups: `a` fails three times, `b` once, and the
+        // missing directory once per name in it. usr and bin exist.
         let forgets = ClientBehavior {
             keeps_misses: false,
             ..ClientBehavior::OTHER
@@ -313,8 +313,8 @@ mod tests {
             stats: 2,
             ..used("/lib64/ld.so", 1, 0)
         };
-        // The file was examined before it was read: the second start fetches the changed
-        // attributes.
+        // The program examines the file before it reads it. The read changes its attributes, so the
+        // second start fetches them again.
         assert_eq!(fetched(read.clone()), (0, 1));
         let examined_later = NameUse {
             stats_after_read: 1,
@@ -322,8 +322,8 @@ mod tests {
             ..read
         };
         assert_eq!(fetched(examined_later), (1, 0));
-        // Attributes without delegation expire if not used for more than 3 s: of the file and the
-        // link.
+        // Without a delegation, attributes expire after 3 s without use: those of the file and of
+        // the link.
         let examined = NameUse {
             first_at: 1,
             last_at: 1,
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(fetched_after(4.0, "/usr/none"), 2);
         // The link is used during the whole start.
         assert_eq!(fetched_after(4.0, "/lib64/none"), 1);
-        // Before or after most requests of a start of 8 s, and within a start of 0.1 s.
+        // A use before or after most requests of a start of 8 s, and a use within a start of 0.1 s.
         for (at, fetched) in [(1, 2), (99, 0)] {
             let examined = NameUse {
                 first_at: at,

@@ -32,7 +32,7 @@ pub enum DropCaches {
 /// The caches that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DroppedCaches {
-    /// Nothing.
+    /// No cache was dropped.
     Nothing,
     /// The caches charged to the memory cgroup of this process.
     Cgroup,

@@ -1,4 +1,4 @@
-//! Removes the tree, whoever created it.
+//! Removes the tree, even if a different program created it.
 //!
 //! Each rank of a team removes some of the directories, and rank 0 removes ROOT.
 

@@ -430,7 +430,8 @@ mod tests {
                 "{holds}: {series:?}"
             );
         }
-        // The second pass is never slower, and never faster.
+        // If the second pass is always faster, the search ends at its maximum. If it is never
+        // faster, that is an error.
         assert_eq!(
             search_lengths(|_| Ok((100.0, 20.0)))
                 .unwrap()

@@ -309,8 +309,8 @@ pub enum Note {
 pub enum Outcome {
     Found {
         value: Value,
-        /// From 0 to 1. For direct observations, the share of trials that agree; for inferences
-        /// from times, 1 less the probability that noise looks like that.
+        /// The confidence, from 0 to 1. For direct observations, the share of trials that agree;
+        /// for inferences from times, 1 less the probability that noise looks like that.
         confidence: f64,
         method: Method,
     },

@@ -60,7 +60,7 @@ impl Client {
     }
 
     fn settings(&self) -> Settings {
-        // The settings contain secret keys.
+        // The settings contain secret keys, so keep them out of core dumps and away from debuggers.
         match self.hides_memory {
             true => gate::process::hide_memory(),
             false => gate::process::dump_no_core(),

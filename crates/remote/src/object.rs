@@ -108,7 +108,7 @@ struct RangeStream {
     skipped: u64,
     /// The offset after the last requested piece.
     next: u64,
-    /// The length of the next piece; at most `most` are requested at the same time.
+    /// The length of the next range; at most `most` ranges are requested at the same time.
     len: u64,
     most: usize,
 }

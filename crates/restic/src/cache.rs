@@ -1,5 +1,5 @@
 //! restic's local cache of index files, snapshots and tree packs of a remote repository. A file is
-//! named by the hash of its contents, so it can be trusted whoever has written it.
+//! named by the hash of its contents, so its writer need not be trusted.
 
 use gate::Errno;
 use gate::file::unlinkat;

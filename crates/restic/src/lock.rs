@@ -432,7 +432,7 @@ mod tests {
         let written = moment(1000, 50);
         for (now, age) in [
             (moment(1010, 60), 10),
-            // The machine was suspended, and its wall clock was set later.
+            // The machine was suspended, and its wall clock was set after that.
             (moment(1010, 2000), 1950),
             // The wall clock was set forward, and back.
             (moment(9000, 60), 8000),

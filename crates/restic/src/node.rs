@@ -50,7 +50,7 @@ impl Default for Attributes<'_> {
     }
 }
 
-/// Which nodes contain the device number.
+/// The nodes that contain the device number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeviceIds {
     /// All nodes.

@@ -44,7 +44,7 @@ pub struct RepositoryOptions {
     pub compression: Option<i32>,
     /// The size of data packs in MiB.
     pub pack_size: Option<u32>,
-    /// Which nodes contain the device number.
+    /// The nodes that contain the device number.
     pub device_ids: DeviceIds,
     /// The local time zone; `None` for UTC.
     pub zone: Option<TimeZone>,

@@ -1,4 +1,4 @@
-//! Trees of the last snapshot, which tell unchanged files and directories.
+//! Reads the trees of the last snapshot, to find unchanged files and directories.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -153,7 +153,7 @@ fn squarify(values: &[f64], mut left: Area) -> Vec<Area> {
     areas
 }
 
-/// The aspect ratio of the least square part of a strip.
+/// The largest aspect ratio of a part of a strip; 1 is a square.
 fn worst(strip: &[f64], scale: f64, side: f64) -> f64 {
     let sum = strip.iter().sum::<f64>() * scale;
     let ratio = |value: &f64| {

@@ -297,7 +297,7 @@ mod tests {
         assert!(keeps("/e/mail", b"srv//e", b"mail") && !keeps("e/mail", b"srv//e", b"mail"));
     }
 
-    /// Each pattern reads each name of nested directories once, whatever the depth.
+    /// For nested directories, each pattern is compared with each name only once, at any depth.
     #[test]
     fn depth_costs_nothing() {
         let (name, many) = ([b'd'; 200], 1000);
@@ -310,8 +310,8 @@ mod tests {
             assert!(matcher.keeps(&name) && matcher.keeps(b"b"));
             append(&mut path, &name);
         }
-        // Each text counts by character and by byte, in the path and as an entry; a relative
-        // pattern counts twice.
+        // The limit: each text is compared by character and by byte, in the path and as an entry; a
+        // relative pattern counts twice.
         let most = 2 * 2 * 2 * patterns.len() * many * (name.len() + 2);
         assert!(STEPS.get() < most, "{}", STEPS.get());
     }

@@ -256,7 +256,7 @@ impl Traversal<'_> {
         Ok(true)
     }
 
-    /// What is known of the mount of a top.
+    /// The properties of the mount of a top, for the plan.
     fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
         let options = self.options;
         let is_only_dir = options.dirs.len() == 1 && top.key.depth == 0;

@@ -229,7 +229,8 @@ fn totals_of(calls: &[Call<'_>]) -> Vec<Total> {
 
 const WAIT: u64 = 400_000_000;
 
-/// Reads a file for 5 ns, waits for a pipe, and waits for a lock on the file.
+/// Calls that read a file for 5 ns, wait for a pipe, and wait for a lock on the file: descriptor,
+/// call, nanoseconds.
 const WAITING: [(u64, &str, u64); 3] = [(3, "read", 5), (0, "read", WAIT), (3, "flock", WAIT)];
 
 /// The nanoseconds by kind of wait, and the remaining totals by system call.

@@ -149,7 +149,7 @@ pub(crate) struct SeenCall<'a> {
     pub(crate) sort: Sort,
     /// The number of components of its path beyond the first.
     pub(crate) parts: u64,
-    /// The index of its file, if known.
+    /// The index of the call's file, if known.
     pub(crate) file: Option<u32>,
     /// The index of the second file, as of a rename.
     pub(crate) other: Option<u32>,

@@ -1,4 +1,4 @@
-//! Each pattern on a stream that has it, and on near misses.
+//! Tests each pattern on calls that contain it, and on similar calls that do not.
 
 use super::*;
 use crate::ledger::Ledger;
@@ -109,7 +109,7 @@ fn stat_open_fstat_of_one_file() {
         p.close(3);
     };
     assert_eq!(ends(&read), (1, 1, example("/d/x"), 1));
-    // The descriptor was used for nothing else: the open was needless.
+    // The descriptor was used for nothing else, so the open was redundant, too.
     let asked = |p: &mut CallingProcess| {
         p.stat("x", 0);
         p.open("x", 0, 3);
@@ -122,7 +122,7 @@ fn stat_open_fstat_of_one_file() {
         asked(p);
     };
     assert_eq!(ends(&twice), (2, 4, example("/d/x"), 4));
-    // Opened a second time without another stat before.
+    // A second open follows without a stat.
     let again = |p: &mut CallingProcess| {
         read(p);
         p.open("x", 0, 3);
@@ -138,7 +138,7 @@ fn stat_open_fstat_of_one_file() {
         },
         &|p: &mut CallingProcess| {
             p.stat("x", 0);
-            p.open("x", 0o1001, 3); // O_TRUNC: the size before was worth knowing
+            p.open("x", 0o1001, 3); // O_TRUNC: the stat was needed for the size before
             p.fstat(3);
         },
         &|p: &mut CallingProcess| {

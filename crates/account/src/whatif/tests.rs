@@ -141,7 +141,7 @@ fn redundant_calls_are_saved_at_their_full_price() {
 
 #[test]
 fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
-    // 1 µs each, except calls that have waited.
+    // Each call takes 1 µs, except calls that have waited.
     let costs = (&prices(), Costs::Metered);
     for (detail, calls) in [(detail_of_calls(2000, 1000), 6000), (detail(0), 0)] {
         let what = what_if(&detail, &BTreeMap::new(), costs, 1.0, 0.0, None);
@@ -170,7 +170,7 @@ fn noisy_times_do_not_make_an_estimate_long_enough() {
             assert_eq!(change.advised, !is_too_short);
         }
     }
-    // 15 ms at the prices.
+    // The calls take 15 ms at the test prices.
     let many = detail_of_calls(14_000, 100_000);
     let what = what_if(&many, &asked, (&prices, Costs::Noisy), 0.1, 0.1, None);
     assert!(!find_change(&what, "combine-stat").is_too_short());
@@ -182,7 +182,7 @@ fn on_network_file_systems_elapsed_time_is_saved() {
     let asked = metadata_calls(&detail, |_| Some(b"nfs4".to_vec()));
     let what = at_prices(&detail, &asked, 0.010, 0.020, Some(9.0));
     assert_eq!(what.all(), 9.0);
-    // The redundant calls, at the time that they waited.
+    // The saved calls count with the time that they waited.
     let combined = find_change(&what, "combine-stat");
     assert!(combined.seconds > 1.0 && combined.seconds <= combined.basis.seconds);
     assert!((combined.percent - 100.0 * combined.seconds / 9.0).abs() < 1e-9);
@@ -255,9 +255,9 @@ fn raw_tables_replace_system_time_and_cost_some() {
         find_change(&what, "raw-tables").seconds
     };
     let tables = 2000.0 * RAW * 400.0 / 1e9;
-    // stat and fstat took 20 ms; the user time stays.
+    // stat and fstat took 20 ms; the user time is not saved.
     assert!((saved(0.030, 0.080) - (0.020 - tables)).abs() < 1e-9);
-    // At most the CPU time of the calls.
+    // The saving is at most the CPU time of the calls.
     assert!((saved(0.030, 0.042) - (0.012 - tables)).abs() < 1e-9);
 }
 

@@ -241,7 +241,8 @@ impl Dump<'_> {
         })
     }
 
-    /// Gives all files their names. The archive is first, so that no catalog names what no archive has.
+    /// Renames all files into place, the archive first, so that no catalog refers to a missing
+    /// archive.
     fn publish(&mut self, mut written: WrittenPart) -> Result<DumpSummary, Error> {
         // Without a catalog there is no record, so nobody would know of an archive that fathom has named.
         if self.options.automatic.is_some() {

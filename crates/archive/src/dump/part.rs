@@ -100,7 +100,7 @@ impl<'a> DumpPart<'a> {
 /// removes them.
 pub struct WrittenPart {
     pub(super) archive: Option<Whole>,
-    /// If it could not be written, the archive may get its name all the same.
+    /// If the catalog could not be written, the archive may be renamed into place nevertheless.
     pub(super) catalog: Option<Result<Sealed, Error>>,
     pub(super) summary: DumpSummary,
 }

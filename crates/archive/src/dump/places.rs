@@ -3,7 +3,7 @@
 //! tree.
 //!
 //! A SRC is still open from collecting. Otherwise it is opened again by path, and must have the
-//! same device and inode number: whoever can write to a directory above could have replaced it.
+//! same device and inode number: a user who can write to a directory above could have replaced it.
 
 use std::ffi::{CStr, CString};
 use std::ops::Deref;

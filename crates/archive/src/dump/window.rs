@@ -113,7 +113,8 @@ impl Window {
         Some((ticket, from..to))
     }
 
-    /// Adds a load of a ticket, waits for room, and gives an empty load.
+    /// Adds a load of data to the slot of a ticket, and waits until the window has room. Returns an
+    /// empty load.
     pub(crate) fn add(&self, ticket: u64, load: Load) -> Result<Load, Stopped> {
         let mut state = self.put(ticket, load, false);
         while !state.is_stopped && state.bytes >= ROOM {

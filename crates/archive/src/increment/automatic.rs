@@ -177,8 +177,8 @@ fn create_state(state: &[u8]) -> Result<bool> {
 }
 
 impl AutomaticOptions<'_> {
-    /// Locks the state directory, which is created if it does not exist, removes what a killed dump has left, and
-    /// chooses the level and the name.
+    /// Locks the state directory, which is created if it does not exist, removes the files of a
+    /// killed dump, and chooses the level and the name.
     ///
     /// # Errors
     /// The directory cannot be used, or another dump is using it.

@@ -1,4 +1,4 @@
-//! Which dumps of a state directory are kept, and the removal of the others.
+//! Chooses the dumps of a state directory to keep, and removes the others.
 
 use std::sync::Arc;
 

@@ -19,13 +19,13 @@ use crate::list::{defect, plain};
 use crate::route::Region;
 use crate::warning::WarningKind;
 
-/// What an archive contains of a file.
+/// The contents of an archive for a file.
 enum InArchive {
     /// Nothing: the file is unchanged since the base.
     Nothing,
     /// A hard link to this name.
     Link(Vec<u8>),
-    /// The contents, now written, with a warning if they are damaged.
+    /// The contents were written; with a warning if they are damaged.
     Written(Option<Warning>),
 }
 

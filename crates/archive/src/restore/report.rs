@@ -68,7 +68,7 @@ pub enum Note {
 /// The result of a restore.
 #[derive(Debug, Default)]
 pub struct RestoreSummary {
-    /// What was done; in a dry run, what would be done.
+    /// The number of restored entries; in a dry run, the predicted number.
     pub counts: Counts,
     /// Warnings about skipped members and damage.
     pub warnings: Vec<Warning>,

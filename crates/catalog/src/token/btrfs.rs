@@ -23,7 +23,7 @@ use super::mount::MountInstance;
 /// The generation of a subvolume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Generation {
-    /// The state, which is equal only if nothing has changed.
+    /// The state of the subvolume: it is equal only if nothing has changed.
     pub(super) state: SubvolumeState,
     /// The mount at that time; `None` if the kernel has no unique mount ids.
     pub(super) mount: Option<MountInstance>,

@@ -149,8 +149,8 @@ fn install_signal_handlers() {
         if action.sa_sigaction == libc::SIG_DFL {
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
-            // SAFETY: the pointer is to a live sigaction; the handler keeps to what handlers may
-            // do.
+            // SAFETY: the pointer is to a live sigaction; the handler makes only async-signal-safe
+            // calls.
             unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         }
     }

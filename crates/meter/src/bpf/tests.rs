@@ -109,7 +109,8 @@ fn calls_whose_return_is_skipped_are_lost() {
     let metered = metered_by(|name| !name.starts_with("fathom_return"));
     assert!(metered.totals.is_empty(), "{:?}", metered.totals);
     assert_eq!(metered.warnings, [WarningKind::Lost(metered.lost)]);
-    // Not lost: the last call of each of the 7 processes; lost in addition: exit_group(2).
+    // The difference: the last call of each of the 7 processes is counted nevertheless, and
+    // exit_group(2) is lost in addition.
     assert!(
         metered.lost.abs_diff(all) <= 14,
         "{} of {all}",
@@ -117,7 +118,7 @@ fn calls_whose_return_is_skipped_are_lost() {
     );
 }
 
-/// Counts processes that execute programs, those that end, and long calls.
+/// Counts processes that execute programs, processes that end, and long calls.
 #[derive(Default)]
 struct Lives {
     executing: std::collections::BTreeSet<u32>,
@@ -177,7 +178,7 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     let mut lives = Lives::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     drop(unread);
-    // On a busy machine further calls take as long.
+    // On a busy machine, more calls take that long.
     let calls: u64 = by_number(&metered).values().map(|(n, _)| n).sum();
     assert!(
         (LONG..calls).contains(&metered.lost),

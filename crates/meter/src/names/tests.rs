@@ -145,7 +145,7 @@ fn descriptors_are_opened_duplicated_and_closed() {
         [4, 5, 8].map(|fd| file_of(&mut names, 7, fd)),
         [known("/srv/x"), known("/srv"), None]
     );
-    // No wrong name for a descriptor that an unseen call has closed or opened.
+    // A descriptor that an unseen call has closed or opened must not get a wrong name.
     assert_eq!(
         opens(&mut names, 7, 5, b"unnamed", O_TMPFILE, 4),
         known("/srv/unnamed")

@@ -1,4 +1,4 @@
-//! The paper's patterns, and noise, as input of the inference.
+//! Tests the inference with the paper's patterns, and with noise.
 
 use proptest::prelude::*;
 

@@ -62,11 +62,11 @@ pub struct Turn {
 pub enum Activity<'a> {
     /// The process is about to fork for this run.
     Announced,
-    /// The run has begun, in this process.
+    /// This process has begun the run.
     Begun,
-    /// How far a search for mounts is, and the directory that it has reached.
+    /// The progress of a search for mounts, and the directory that it has reached.
     Searching(&'a SearchProgress, &'a [u8]),
-    /// How many mounts have answered, and how many there are.
+    /// The number of mounts that have answered, and the number of all.
     Checking(usize, usize),
     /// A method to find mounts, and its trial; 0 is the run that is profiled.
     Method(&'a str, usize),

@@ -458,7 +458,7 @@ impl Dictionary {
     }
 }
 
-/// The least and the greatest of some numbers.
+/// The minimum and the maximum of some numbers.
 fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<(N, N)> {
     let first = numbers.next()?;
     Some(numbers.fold((first, first), |(min, max), number| {

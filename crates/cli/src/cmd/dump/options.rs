@@ -16,7 +16,7 @@ use crate::error::Error;
 
 pub(super) const SCHEMA: &str = "fathom.dump/1";
 
-/// The options of the dump, and the file for the map.
+/// Converts the flags to the options of the dump, and the file for the list of members (`--map`).
 pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     refuse_shard(args)?;
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());

@@ -102,7 +102,7 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
     text.into()
 }
 
-/// The status line: the values of `RestoreProgress::get`, after so many seconds.
+/// The status line: the values of `RestoreProgress::get`, after `seconds` of restoring.
 pub(crate) fn progress_message(
     (members, bytes, place): (u64, u64, Vec<u8>),
     seconds: f64,

@@ -628,7 +628,8 @@ fn of_two_extended_headers_the_last_counts() {
     }
 }
 
-/// Names of several MiB, which no other limit prevents, and more attributes than usual.
+/// Names of several MiB, and more attributes than usual: only the length of an extended header
+/// limits them.
 #[test]
 fn long_headers_are_read_as_they_were_written() {
     let xattrs = (0..200).map(|n| (format!("user.{n:03}").into_bytes(), vec![n; 60_000]));
@@ -742,7 +743,8 @@ fn ids_are_those_of_the_header() {
         owner(b"\xff\xff\xff\xff\xff\xff\xff\xfe"),
         (u32::MAX - 1, 0o6755)
     );
-    // A set-user-id program must not become one of the user who restores it.
+    // A set-user-ID program of an unknown owner must not become a set-user-ID program of the user
+    // who restores it.
     assert_eq!(owner(b"\x80\0\0\x01\0\0\0\0"), (NOBODY, 0o755));
     assert_eq!(owner(b"9999999\0"), (NOBODY, 0o755));
     assert_eq!(owner(b"\x80\0\0\0\xff\xff\xff\xff"), (u32::MAX, 0o755));
@@ -773,7 +775,7 @@ fn sparse_files_of_star_are_read() {
     let number = |n: u64| format!("{n:011o} ").into_bytes();
     let extent = |offset, len| [number(offset), number(len)].concat();
     let data = vec![b'd'; 600];
-    // Old format: four extents in the header, and a flag for more.
+    // In the old format, the header has four extents, and a flag that more follow.
     for (in_header, magic) in [(true, field::POSIX), (false, field::POSIX), (true, &[0; 8])] {
         let mut blocks = vec![0u8; BLOCK];
         let extents = [extent(0, 100), extent(4096, 500), extent(8192, 0)].concat();

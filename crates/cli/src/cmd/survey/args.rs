@@ -97,12 +97,12 @@ impl Survey {
 /// The walk that a survey accounts for: of one directory, one call after the other, without output.
 #[derive(Args, Debug)]
 pub(crate) struct SurveyWalk {
-    /// Where to walk
+    /// The directory to walk
     pub(crate) dir: OsString,
-    /// What to leave out
+    /// Skip entries whose path matches GLOB
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// When to be ended
+    /// Time limit of the walk
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,
 }

@@ -230,8 +230,8 @@ pub(crate) struct Dump {
 
     /// Archive the files and directories named in FILE (- for stdin)
     ///
-    /// One name per line; empty lines are ignored. Names are relative to the current directory, or
-    /// all of them absolute. Each SRC is added to the names. The directories above a name are also
+    /// One name per line; empty lines are ignored. Names are all relative to the current directory,
+    /// or all absolute. Each SRC is added to the names. The directories above a name are also
     /// archived, without their other entries. A name that does not exist is skipped, and a warning
     /// says so. A name that an --exclude option matches is skipped without a warning.
     #[arg(long, value_name = "FILE", help_heading = "Selection", conflicts_with_all = ["prune", "explain", "account"])]

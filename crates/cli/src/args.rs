@@ -91,7 +91,7 @@ pub(crate) struct Global {
     /// Use this endpoint for s3:// URLs
     ///
     /// Archives, catalogs and state directories can be objects of an S3 store: give s3://BUCKET/KEY
-    /// in place of a file. The default is the endpoint in AWS_ENDPOINT_URL, or that of AWS. The
+    /// instead of a file. The default is the endpoint in AWS_ENDPOINT_URL, or that of AWS. The
     /// credentials are in the usual environment variables; docs/backup.md lists them.
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) endpoint_url: Option<String>,
@@ -125,23 +125,24 @@ pub(crate) enum Command {
     Mounts(Box<mounts::args::Mounts>),
     /// Show what takes the space below a directory, or list every entry.
     ///
-    /// The summary has totals, and the directories, extensions and files that take most space; other formats list
-    /// every entry with its metadata, as statx(2) returns it. An engine is a way to read the entries of
-    /// a mount: `threads` and `stat` call statx(2) for each name; `bulkstat` (XFS) and `btrfs` read
-    /// many inodes per call; `ext4` reads the inode tables from the device. By default, each mount
-    /// is walked with the engine that costs least there. All engines give the same result.
+    /// The summary has totals, and the directories, extensions and files that take most space;
+    /// other formats list every entry with its metadata, as statx(2) returns it. An engine is a
+    /// method of reading the entries of a mount: `threads` and `stat` call statx(2) for each name;
+    /// `bulkstat` (XFS) and `btrfs` read many inodes per call; `ext4` reads the inode tables from
+    /// the device. By default, each mount is walked with its cheapest engine. All engines give the
+    /// same result.
     Walk(Box<walk::args::Walk>),
     /// List and count the entries of catalogs, like walk.
     ///
     /// Prints the same as `fathom walk`, with the same predicates, groups and formats, but from
     /// catalogs, without reading the file system. Only the columns that are needed are read. For
-    /// all other questions, use DuckDB, pandas or a different reader of Parquet.
+    /// other queries, use DuckDB, pandas or any reader of Parquet files.
     Query(Box<query::args::Query>),
     /// List what changed in a directory since a catalog was written.
     ///
-    /// Lists entries that were added, changed, removed or renamed since `fathom walk --catalog`, also
-    /// as input for backup tools. If the file system can prove that nothing has changed, the tree is
-    /// not walked. Otherwise it is walked with the engine that costs least, and the exclusions of the
+    /// Lists entries that were added, changed, removed or renamed since `fathom walk --catalog`,
+    /// also as input for backup tools. If the file system can prove that nothing has changed, the
+    /// tree is not walked. Otherwise it is walked with the cheapest engine. The exclusions of the
     /// walk that wrote the catalog apply again. Paths are relative to DIR.
     Changed(Box<changed::args::Changed>),
     /// Write files into a tar archive: everything, or what changed.
@@ -160,8 +161,8 @@ pub(crate) enum Command {
     /// root. Archives of GNU tar and bsdtar can be extracted, too, plain or compressed with gzip,
     /// bzip2, xz, lz4 or zstd.
     ///
-    /// The first archive is extracted over the files in DIR, and removes nothing. Each increment
-    /// after it repeats the renames and removals that were made before it was written.
+    /// The first archive is extracted into DIR, and removes nothing. Each increment repeats the
+    /// renames and removals since its base.
     Restore(restore::args::Restore),
     /// List the members of archives, like tar -tv.
     ///
@@ -172,7 +173,7 @@ pub(crate) enum Command {
     ///
     /// Each header, the checksum of each file and the end of the archive are checked. Archives of
     /// fathom dump have a BLAKE3 checksum of the data of each file; those of other programs have
-    /// checksums of headers only. After damage, the check continues at the next valid header.
+    /// only checksums of headers. After damage, the check continues at the next valid header.
     Verify(verify::args::Verify),
     /// Count and time the file-system calls of a command.
     ///
@@ -187,12 +188,13 @@ pub(crate) enum Command {
     /// Compare two measurements, or runs from many machines by ratios.
     ///
     /// Two FILEs with the JSON of the same command are compared figure by figure. A figure has
-    /// changed if the two values differ by more than both spreads together, and by more than 10 %
-    /// (times) or 1 % (all else). The spread of repeated measurements is their maximum less their
-    /// minimum. A single measurement has no spread, and is listed separately. The commands are
-    /// `survey`, `probe`, `account`, `pathsearch`, `pathwalk`, `walk` and `mounts --compare`.
+    /// changed if the two values differ by more than the sum of both spreads, and by more than 10 %
+    /// (times) or 1 % (all other figures). The spread of repeated measurements is their maximum
+    /// minus their minimum. A single measurement has no spread, and is listed separately. The
+    /// commands are `survey`, `probe`, `account`, `pathsearch`, `pathwalk`, `walk` and `mounts
+    /// --compare`.
     ///
-    /// Runs of several programs, on one machine or many, are compared by ratios, in the tables of
+    /// Runs of several programs, on one machine or many, are compared by ratios, with the tables of
     /// the papers of 1988. The tables show how many times longer one program takes than another:
     /// the ratio of the real, user and system time of each machine, then the mean, median, maximum,
     /// minimum and sample standard deviation of the ratios. Ratios of different machines can be
@@ -201,8 +203,8 @@ pub(crate) enum Command {
     /// For these tables, a FILE is CSV, with a row per machine and the columns NAME_real, NAME_user
     /// and NAME_sys (and NAME_calls, if calls were counted) for each of two or more programs.
     /// Columns ratio_real, printed_ratio_real and so on are printed ratios to compare with; other
-    /// columns are labels. Or FILE is the JSON of `mounts --compare` or `walk --compare`, named
-    /// SYSTEM.json, or of a run of `walk`, `account`, `pathsearch` or `pathwalk`, named
+    /// columns are labels. FILE can also be the JSON of `mounts --compare` or `walk --compare`,
+    /// named SYSTEM.json, or of a run of `walk`, `account`, `pathsearch` or `pathwalk`, named
     /// SYSTEM.NAME.json. Files with different NAMEs go into different tables. docs/fleet.md shows
     /// how to collect files from many machines.
     Compare(compare::args::Compare),
@@ -224,19 +226,20 @@ pub(crate) enum Command {
     Pathsearch(pathsearch::args::Pathsearch),
     /// Measure path lookup with LLNL's pathwalk benchmark.
     ///
-    /// -c creates a tree of directories with empty files, -t searches the directories in turn for
-    /// each file of the last one, and -r removes the tree. The options, trees and output lines are
-    /// those of the program of Lawrence Livermore National Laboratory, and the timed part makes the
-    /// same stat(2) calls; either program can use the trees of the other. With -j, threads share
-    /// the files. The ranks of an MPI job each search for all files, at the same time.
+    /// -c creates a tree of directories with empty files, -t looks up each file of the last
+    /// directory in all directories in turn, and -r removes the tree. The options, trees and output
+    /// lines are those of the program of Lawrence Livermore National Laboratory, and the timed part
+    /// makes the same stat(2) calls; either program can use the trees of the other. With -j,
+    /// threads share the files. The ranks of an MPI job each search for all files, at the same
+    /// time.
     Pathwalk(pathwalk::args::Pathwalk),
-    /// Print where every byte of a file system is, and how to free it.
+    /// Show what takes the space of a file system, and how to free it.
     ///
-    /// Answers why df reports more than du: the files by directory, owner and age, files hidden
-    /// beneath mounts, deleted files that a process holds open, reserved blocks, the tables and the
-    /// journal of the file system, snapshots, subvolumes and shared extents. Space that is not
-    /// accounted for is printed, too. The file system of DIR is read from its root with the fastest
-    /// engine. Without root, warnings name the data that fathom cannot see.
+    /// Explains why df reports more than du. Lists the files by directory, owner and age, files
+    /// hidden beneath mounts, deleted files that a process holds open, reserved blocks, the tables
+    /// and the journal of the file system, snapshots, subvolumes and shared extents. Space that is
+    /// not accounted for is printed, too. The file system of DIR is read from its root with the
+    /// fastest engine. Without root, warnings name the data that fathom cannot read.
     Space(space::args::Space),
     /// Survey a machine: file systems, costs, and advice.
     ///

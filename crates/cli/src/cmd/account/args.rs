@@ -27,7 +27,7 @@ fathom account --model  # the model of 1974 with the memo's own table
 fathom account --model calls.csv  # the model with a table of your own";
 
 const OPTIONS_FIRST: &str = "\
-Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
+Options of fathom come before COMMAND; COMMAND and everything after it belong to the command.";
 
 const ATTACHING: &str = "\
 With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root and a kernel with BTF. -p also works without root, with the meter ptrace.";
@@ -62,8 +62,8 @@ pub(crate) struct Account {
     pub(crate) pid: Vec<u32>,
     /// Meter the processes of a cgroup, until Ctrl-C
     ///
-    /// PATH is a directory of a cgroup file system, of version 2 or 1. The processes of the cgroups
-    /// below it, and those that come later, are metered, too.
+    /// PATH is a directory of a cgroup file system, of version 2 or 1. Processes of cgroups below
+    /// it, and processes that start later, are also metered.
     #[arg(long, value_name = "PATH", help_heading = "Metering")]
     #[arg(conflicts_with_all = ["model", "pid"])]
     pub(crate) cgroup: Option<OsString>,
@@ -75,7 +75,7 @@ pub(crate) struct Account {
     #[arg(long, value_name = "DURATION", help_heading = "Metering", value_parser = duration)]
     #[arg(conflicts_with = "model")]
     pub(crate) duration: Option<Duration>,
-    /// Print a line to stderr every SECONDS, besides the report
+    /// Print a line to stderr every SECONDS, in addition to the report
     ///
     /// The line has the calls of the interval, the errors, the time, and the system call, the
     /// program and the directory that took most of the time.

@@ -102,7 +102,7 @@ pub(crate) struct Dump {
     pub(crate) host: Option<String>,
     /// With --restic, wait this long for a process that has locked REPO
     ///
-    /// Such as 5m or 2h. Without it, fathom fails at once.
+    /// For example 5m or 2h. Without it, fathom fails at once.
     #[arg(
         long,
         value_name = "DURATION",
@@ -134,8 +134,8 @@ pub(crate) struct Dump {
     pub(crate) password_file: Option<OsString>,
     /// With --restic, read the password from the output of COMMAND
     ///
-    /// COMMAND is split into words at white space outside of quotation marks, and run without a
-    /// shell. The default is that of RESTIC_PASSWORD_COMMAND.
+    /// COMMAND is split into words at white space outside quotation marks, and run without a shell.
+    /// The default is that of RESTIC_PASSWORD_COMMAND.
     #[arg(
         long,
         value_name = "COMMAND",
@@ -154,9 +154,9 @@ pub(crate) struct Dump {
     pub(crate) insecure_no_password: bool,
     /// With --restic, cache index files, snapshots and trees in DIR
     ///
-    /// The next snapshot then need not read them again. A local directory is not cached. The
-    /// default is the cache of restic, which both programs use: RESTIC_CACHE_DIR, or restic in
-    /// XDG_CACHE_HOME or ~/.cache.
+    /// Later snapshots do not download them again. A local directory is not cached. The default is
+    /// the cache of restic, which both programs use: RESTIC_CACHE_DIR, or restic in XDG_CACHE_HOME
+    /// or ~/.cache.
     #[arg(
         long,
         value_name = "DIR",
@@ -188,8 +188,8 @@ pub(crate) struct Dump {
     pub(crate) catalog: Option<OsString>,
     /// Archive what changed since the last dump of a lower level
     ///
-    /// Level 0 archives everything. Every level does so if there is no dump of a lower level, or if
-    /// SRC is on a different file system now.
+    /// Level 0 archives everything. Other levels do the same if there is no dump of a lower level,
+    /// or if SRC is now on a different file system.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
@@ -202,10 +202,10 @@ pub(crate) struct Dump {
     /// it has the catalog of the last snapshot.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     pub(crate) state: Option<OsString>,
-    /// Archive everything every N dumps, else what changed [default: 7]
+    /// Make every Nth dump full, the others incremental [default: 7]
     ///
     /// This applies without -o and --level. The other dumps are based on the last full dump, so
-    /// that each is restored from two archives. With 1, every dump is full. A dump is also full if
+    /// restoring one needs only two archives. With 1, every dump is full. A dump is also full if
     /// there is no valid base for an increment; a message says why.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", value_parser = number(1..=65_535_u32))]
     pub(crate) full_every: Option<u32>,
@@ -214,9 +214,9 @@ pub(crate) struct Dump {
     /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or
-    /// newer are kept. A full dump whose archive is missing does not count as kept. For
-    /// --keep-daily and the like, see there. The last complete dump is always kept; so is, for each
-    /// entry that later dumps could not read, the last dump that has it.
+    /// newer are kept. A full dump whose archive is missing does not count. The other --keep
+    /// options have the same meaning as for a dump. Also kept are the last complete dump and, for
+    /// each entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]
     #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
@@ -230,10 +230,10 @@ pub(crate) struct Dump {
 
     /// Archive the files and directories named in FILE (- for stdin)
     ///
-    /// One name per line; empty lines are ignored. Names are relative to the current directory, or
-    /// all of them absolute. Each SRC counts as a name, too. The directories above a name are
-    /// archived too, without their other entries. A name that does not exist is skipped with a
-    /// warning. A name that an --exclude option matches is skipped without a warning.
+    /// One name per line; empty lines are ignored. Names are all relative to the current directory,
+    /// or all absolute. Each SRC is added to the names. The directories above a name are also
+    /// archived, without their other entries. A name that does not exist is skipped, and a warning
+    /// says so. A name that an --exclude option matches is skipped without a warning.
     #[arg(long, value_name = "FILE", help_heading = "Selection", conflicts_with_all = ["prune", "explain", "account"])]
     pub(crate) files_from: Vec<OsString>,
     /// With --files-from, names end with a NUL, not a newline
@@ -253,7 +253,7 @@ pub(crate) struct Dump {
     pub(crate) gather: GatherMethod,
     /// Use N threads [default: chosen by the number of processors]
     ///
-    /// With 1, reading metadata, reading files and writing take turns.
+    /// With 1, a single thread reads metadata and files, and writes the archive.
     #[arg(short, long, value_name = "N", help_heading = "Metadata", value_parser = number(1..=65_535_usize))]
     pub(crate) jobs: Option<usize>,
 
@@ -290,24 +290,25 @@ pub(crate) struct Dump {
     /// Print the CPU time by function, system call and method
     ///
     /// The tables are those of the Multics memo of 1974. For each method, they have the cost that
-    /// its model predicts, and the measured cost, for which each method reads the metadata once
-    /// more. The dump uses one thread.
+    /// the memo's model predicts, and the measured cost. To measure it, each method reads the
+    /// metadata again. The dump uses one thread.
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["explain", "jobs"])]
     pub(crate) account: bool,
     /// Print how metadata would be read, and why; dump nothing
     ///
-    /// For each SRC, the output has the possible methods, and the reasons why others are
-    /// impossible.
+    /// For each SRC, the output has the possible methods, and the reasons why the others do not
+    /// work.
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["catalog", "since", "level", "map", "exclude_caches",
           "exclude_if_present"])]
     pub(crate) explain: bool,
 
     /// Keep the finished parts of an earlier attempt, and dump the rest
     ///
-    /// Give it from the start: the ranks then dump the tree in 16 slices, one after the other.
-    /// After a failure, the same command continues. A slice is kept if all ranks have finished it
-    /// and nothing in it has changed since. Its catalog shows that; without --catalog, it is in
-    /// ARCHIVE/.catalog. Needs mpirun, and the same SRCs, options and number of ranks.
+    /// The first attempt must have it, too: the ranks then dump the tree in 16 slices, one after
+    /// the other. After a failure, the same command continues. A slice is kept if all ranks have
+    /// finished it and nothing in it has changed since. The catalogs of the slices show this;
+    /// without --catalog, they are in ARCHIVE/.catalog. Needs mpirun, and the same SRCs, options
+    /// and number of ranks.
     #[arg(long, help_heading = "Output", requires = "output",
           conflicts_with_all = ["no_output", "dry_run", "explain", "account", "map"])]
     pub(crate) resume: bool,
@@ -330,29 +331,29 @@ pub(crate) struct Keep {
     /// With --state, keep the last N dumps, and remove others
     ///
     /// After a successful dump, fathom removes the dumps that no --keep option keeps; with -n, it
-    /// only prints them. The full dumps that kept dumps are based on are kept, too; so are the last
+    /// only prints them. Also kept are the full dumps on which kept dumps are based, the last
     /// complete dump and, for each entry that later dumps could not read, the last dump that has
     /// it.
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_last: Option<usize>,
-    /// Keep the last dump of each of the last N hours that have one
+    /// Keep the last dump of each of the last N hours with dumps
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_hourly: Option<usize>,
-    /// Keep the last dump of each of the last N days that have one
+    /// Keep the last dump of each of the last N days with dumps
     ///
-    /// Days are in local time (TZ). While fewer than N days have a dump, the oldest dump is kept,
-    /// too, like in restic. The same applies to the other periods.
+    /// Days are in local time (TZ). If fewer than N days have a dump, the oldest dump is also kept,
+    /// as in restic. The same applies to the other periods.
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_daily: Option<usize>,
-    /// Keep the last dump of each of the last N weeks that have one
+    /// Keep the last dump of each of the last N weeks with dumps
     ///
     /// Weeks begin on Monday.
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_weekly: Option<usize>,
-    /// Keep the last dump of each of the last N months that have one
+    /// Keep the last dump of each of the last N months with dumps
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_monthly: Option<usize>,
-    /// Keep the last dump of each of the last N years that have one
+    /// Keep the last dump of each of the last N years with dumps
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_yearly: Option<usize>,
 }

@@ -17,8 +17,8 @@ fathom list srv.tar --json  # with all metadata
 fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
 const MORE: &str = "\
-Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
-an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
+Arguments after -- are PATHs. Without --, the first argument is an archive, and the PATHs begin at the \
+first later argument that is not an existing file. The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
@@ -39,7 +39,7 @@ pub(crate) struct List {
     /// that have it, and the time of the last of these dumps, for fathom restore --at. This reads
     /// the catalogs, which are kept for dumps that were made without -o. A PATH is an absolute path
     /// on the machine, a path relative to SRC, or a name in the archive, and may have wildcards. A
-    /// PATH without a slash is also the name of a file in any directory.
+    /// PATH without a slash also matches files with this name in any directory.
     ///
     /// Without PATHs, the dumps are printed. RESTORE has the numbers of the archives to restore, in
     /// order, for the tree of that dump. STATUS says whether its archive is unchanged, is missing,

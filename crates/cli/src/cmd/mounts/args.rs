@@ -49,14 +49,14 @@ pub(crate) struct Mounts {
     /// Use hints: auto, none, ids, or a file of mount points
     ///
     /// A search checks the hints first, and then reads fewer directories. Wrong hints never change
-    /// the result. auto uses the mount table. none uses nothing. ids (with --by search) uses the
-    /// mount table without its paths. A file contains an old mount table, or one path per line.
+    /// the result. auto uses the mount table. none uses no hints. ids (with --by search) uses the
+    /// mount table without its paths. The file is an old mount table, or has one path per line.
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     #[arg(help_heading = "Method")]
     pub(crate) hints: OsString,
     /// Run all methods on this tree, and compare their costs
     ///
-    /// Each run is a process of its own.
+    /// Each run is a separate process.
     #[arg(long, help_heading = "Method", conflicts_with_all = ["by", "check", "beneath", "boundaries", "servers", "names", "watch", "assert"])]
     pub(crate) compare: bool,
     /// Run N trials per method, with --compare
@@ -68,8 +68,8 @@ pub(crate) struct Mounts {
     ///
     /// STATUS is ok, slow, hung (no answer within --deadline), stale (its server or device is
     /// gone), failing (an error was recorded, or made it read-only), denied (no permission) or
-    /// hidden (covered by another mount, and not checked). Child processes that can be killed do
-    /// the check, so that a hung mount does not block fathom.
+    /// hidden (covered by a later mount, and not checked). Child processes do the check and are
+    /// killed if they hang, so that a hung mount does not block fathom.
     #[arg(long, help_heading = "Diagnosis")]
     pub(crate) check: bool,
     /// Wait this long for each mount, with --check: 500ms, 2s, 1m [default: 2s]

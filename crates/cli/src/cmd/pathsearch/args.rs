@@ -24,7 +24,7 @@ bpf     BPF programs on tracepoints; needs root, lowest overhead
 ptrace  ptrace(2) with a seccomp filter; reports every call, about 10 us per call";
 
 const OPTIONS_FIRST: &str = "\
-Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
+Options of fathom come before COMMAND; COMMAND and everything after it belong to the command.";
 
 /// The flags of `fathom pathsearch`.
 #[derive(Args, Debug)]
@@ -49,15 +49,15 @@ pub(crate) struct Pathsearch {
     pub(crate) server_rate: Option<f64>,
     /// Assume that DIR is on a network file system; may be repeated
     ///
-    /// The default is the directories that are on a network file system now or, if there are none,
-    /// all directories.
+    /// By default, this applies to all directories that are on a network file system or, if there
+    /// are none, to all directories.
     #[arg(long, value_name = "DIR", help_heading = "Prediction")]
     pub(crate) network: Vec<OsString>,
 
     /// Meter system calls with METER
     ///
     /// For commands that make very many calls, bpf has less overhead. If it loses calls, a warning
-    /// says how many.
+    /// gives their number.
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,
 
@@ -68,14 +68,15 @@ pub(crate) struct Pathsearch {
     pub(crate) full: bool,
     /// Print only a better PATH, as a shell command
     ///
-    /// The line PATH='...'; export PATH goes to standard output, after the output of the command.
+    /// The line PATH='...'; export PATH is printed to standard output, after the output of the
+    /// command.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) apply_path: bool,
     /// Print only the names of the files that are read, NUL-terminated
     ///
-    /// For `tar --null -T -` and `rsync --from0 --files-from=-`. They are the files that would be remote
-    /// (see --network), and the symbolic links on the way to them. They go to standard output, after the
-    /// output of the command.
+    /// For `tar --null -T -` and `rsync --from0 --files-from=-`. The list has the files that would
+    /// be remote (see --network), and the symbolic links in their paths. It is printed to standard
+    /// output, after the output of the command.
     #[arg(long, help_heading = "Output", conflicts_with_all = ["json", "apply_path"])]
     pub(crate) files0: bool,
     /// Write the report to FILE (- for stdout)

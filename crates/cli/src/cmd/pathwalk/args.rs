@@ -31,7 +31,7 @@ pub(crate) struct Pathwalk {
     /// Create the tree: ROOT, with directories of empty files
     #[arg(short, long, help_heading = "LLNL's options")]
     pub(crate) create: bool,
-    /// Search the directories in turn for each file of the last one
+    /// Look up each file of the last directory in all directories in turn
     #[arg(short, long, help_heading = "LLNL's options")]
     pub(crate) test: bool,
     /// Remove the tree, except files that -c did not create

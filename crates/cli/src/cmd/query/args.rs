@@ -42,7 +42,7 @@ pub(crate) struct Query {
     /// The catalogs, or directories with the parts of one
     ///
     /// They are one data set. Catalogs are written by fathom walk --catalog and fathom dump
-    /// --catalog. A directory stands for all files in it that are named *.parquet.
+    /// --catalog. A directory means all its files named *.parquet.
     #[arg(required_unless_present = "diff", value_name = "CATALOG")]
     pub(crate) catalogs: Vec<OsString>,
     /// Compare two catalogs of one directory

@@ -24,9 +24,9 @@ fathom restore --state /backup/srv --at 2d --to - /srv/etc/hosts  # a file to st
 fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\
-Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
-an existing file; the rest are PATHs. If a PATH without -- is not in the archives, nothing is restored. \
-The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
+Arguments after -- are PATHs. Without --, the first argument is an archive, and the PATHs begin at the \
+first later argument that is not an existing file. If a PATH without -- is not in the archives, nothing is restored. \
+The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
@@ -43,7 +43,7 @@ pub(crate) struct Restore {
 
     /// Use the archives that a state directory records
     ///
-    /// All arguments are PATHs then: absolute paths on the machine, paths relative to SRC, or names
+    /// Then all arguments are PATHs: absolute paths on the machine, paths relative to SRC, or names
     /// in the archive. fathom list --state prints the dumps.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
@@ -67,18 +67,18 @@ pub(crate) struct Restore {
     pub(crate) directory: OsString,
     /// Remove N leading components from the names of members
     ///
-    /// Targets of hard links change in the same way, those of symbolic links do not. Members with
-    /// no more than N components are skipped. PATHs are the names in the archive. Only for a single
-    /// archive.
+    /// Targets of hard links change in the same way; those of symbolic links do not. Members with
+    /// no more than N components are skipped. PATHs refer to the names before this change. Only for
+    /// a single archive.
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     #[arg(value_parser = number(0..=65_535_usize))]
     pub(crate) strip_components: usize,
     /// Set owners by number, even where their names exist
     #[arg(long)]
     pub(crate) numeric_owner: bool,
-    /// Restore no owners: everything belongs to you
+    /// Restore no owners: all files belong to you
     ///
-    /// No set-id bits and no capabilities are restored then.
+    /// Set-id bits and capabilities are not restored either.
     #[arg(long, help_heading = "Archives of others")]
     pub(crate) no_same_owner: bool,
     /// Restore no set-id bits and no access control lists; apply the umask
@@ -94,11 +94,11 @@ pub(crate) struct Restore {
     pub(crate) no_xattrs: bool,
     /// Restore increments over existing files
     ///
-    /// Increments remove files that they do not list. So several archives are restored only into a new
-    /// or empty directory, unless this option is given. A single archive is always restored.
+    /// Increments remove files that they do not list. So without this option, several archives are
+    /// restored only into a new or empty directory. A single archive is always restored.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Wait until the disk has everything (syncfs)
+    /// Wait until all data is on disk (syncfs)
     ///
     /// Without it, a power failure within half a minute can leave files empty or missing, as after tar.
     #[arg(long, conflicts_with = "dry_run")]

@@ -19,7 +19,7 @@ fathom compare before.json after.json  # what has changed between two surveys
 fathom survey --deep  # measure longer, and write more";
 
 const MORE: &str = "\
-What it does to the machine:
+Effects on the machine:
   It reads, and writes only to temporary files without a name. It takes less
   than a minute, and at most 256 MiB of disk reads and writes. It does not enter
   network mounts, and runs at low CPU and disk priority. Ctrl-C stops measuring
@@ -56,7 +56,7 @@ pub(crate) struct Survey {
     /// Write plots of the experiments as SVG to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
-    /// Refuse, and name fathom compare, which took its place
+    /// Refuse, and name fathom compare, which replaced it
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], hide = true)]
     diff: Option<Vec<OsString>>,
 
@@ -99,10 +99,10 @@ impl Survey {
 pub(crate) struct SurveyWalk {
     /// The directory to walk
     pub(crate) dir: OsString,
-    /// Skip entries whose path matches GLOB
+    /// Skip entries whose name matches GLOB
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// Time limit of the walk
+    /// Stop after TIME
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,
 }

@@ -17,7 +17,7 @@ fathom verify srv.tar --against /  # and compare the members with /srv
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
-const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
+const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]

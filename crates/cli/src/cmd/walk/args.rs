@@ -75,7 +75,7 @@ pub(crate) struct Walk {
     pub(crate) jobs: Option<usize>,
     /// Run all engines that work here, and compare their costs
     ///
-    /// Each run is a process of its own. The digests show whether the engines agree.
+    /// Each run is a separate process. The digests show whether the engines agree.
     #[arg(long, help_heading = "Method", conflicts_with_all = ["engine", "format", "sort", "top", "group_by", "catalog", "shard", "PredicateArgs", "LoadArgs"])]
     pub(crate) compare: bool,
     /// Run N trials per engine, with --compare
@@ -84,8 +84,8 @@ pub(crate) struct Walk {
     pub(crate) trials: usize,
     /// Print which engine would be used and why, without walking
     ///
-    /// The choice depends on the predicates and --format: for names alone, a different engine may
-    /// be the cheapest.
+    /// The choice depends on the predicates and --format: if only names are needed, a different
+    /// engine may be the cheapest.
     #[arg(long, help_heading = "Method", conflicts_with_all = ["sort", "top", "group_by", "catalog", "compare"])]
     pub(crate) explain: bool,
 
@@ -105,10 +105,10 @@ pub(crate) struct Walk {
     /// Walk only shard I of N, numbered from 0
     ///
     /// N processes, on any hosts, walk a tree together. Directories three levels below DIR are
-    /// assigned to shards by a hash of their paths, each with everything below it; so are the
-    /// entries above. With --catalog, FILE is a directory, to which each process writes
-    /// part-I-of-N.parquet; fathom query reads the directory. The digest of the tree is the sum of
-    /// the digests of all shards.
+    /// assigned to shards by a hash of their paths, each with everything below it; entries above
+    /// that level are assigned individually. With --catalog, FILE is a directory, to which each
+    /// process writes part-I-of-N.parquet; fathom query reads the directory. The digest of the tree
+    /// is the sum of the digests of all shards.
     #[arg(long, value_name = "I/N", help_heading = "Selection", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
     /// Name the run that a part belongs to [default: $SLURM_ARRAY_JOB_ID]
@@ -130,9 +130,9 @@ pub(crate) struct Walk {
     /// With --format du, print the space that deleting each would free
     ///
     /// On btrfs and XFS, files can share extents with copies and snapshots. An extent counts once,
-    /// in the nearest directory that contains all files that refer to it, or nowhere if one of them
-    /// is outside DIR. fathom reads the list of extents of each file. Only root can find out which
-    /// files refer to an extent.
+    /// in the deepest directory that contains all files that refer to it, or not at all if one of
+    /// them is outside DIR. fathom reads the list of extents of each file. Only root can find out
+    /// which files refer to an extent.
     #[arg(long)]
     pub(crate) exclusive: bool,
     /// Write a catalog (Parquet), with one row per entry, to FILE
@@ -144,10 +144,10 @@ pub(crate) struct Walk {
 
     /// Keep the finished parts of an earlier attempt, and walk the rest
     ///
-    /// Give it from the start: the ranks then walk the tree in 16 slices, one after the other.
-    /// After a failure, the same command continues. A slice is kept if all ranks have finished it
-    /// and nothing was skipped. With --shard, a finished part of the shard is kept. Needs
-    /// --catalog, and the same DIR, options and number of ranks.
+    /// The first attempt must have it, too: the ranks then walk the tree in 16 slices, one after
+    /// the other. After a failure, the same command continues. A slice is kept if all ranks have
+    /// finished it and nothing was skipped. With --shard, a finished part of the shard is kept.
+    /// Needs --catalog, and the same DIR, options and number of ranks.
     #[arg(long, help_heading = "Output", requires = "catalog", conflicts_with_all = ["PredicateArgs", "explain"])]
     pub(crate) resume: bool,
 

@@ -17,11 +17,12 @@
 //! |---|---|
 //! | [`cmd::mounts`] | `mounts`: `table.rs`, and a search of the tree per file in `method/` |
 //! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
-//! | [`cmd::query`], [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
-//! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them |
+//! | [`cmd::query`], [`cmd::changed`] | `catalog`: modules of the same names; `walk`: `group/` and the output of entries |
+//! | [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names, `increment/` |
+//! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them; `memo.rs`: the model of 1974 |
 //! | [`cmd::compare`] | `account`: the figures of two files in `figures.rs`, ratios of runs in `compare/` |
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
-//! | [`cmd::pathwalk`] | `pathwalk` |
+//! | [`cmd::pathwalk`] | `pathwalk`: `create.rs`, `search.rs`, `remove.rs`; the tree's numbers in `shape.rs` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
 //! | [`cmd::space`] | `space`: the space by item, a file per file system |
 //! | [`cmd::survey`] | all of the above; `survey`: `steps/` (measurements), `conclude/` (findings and advice) |
@@ -31,7 +32,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`args`] | the command line as a whole, global flags, shared values and help |
+//! | [`args`] | the command line as a whole, global flags, flags of several commands (`args/output.rs`: formats and groups), help |
+//! | [`cmd::selection`], [`cmd::groups`] | flags that exclude entries; groups of entries, for `walk`, `query` and `changed` |
 //! | [`date`] | dates, and their time zone |
 //! | [`error`] | errors of commands, converted from each library's errors |
 //! | [`facts`], [`monitor`] | metrics of a run, for monitoring |

@@ -371,6 +371,14 @@ fn top_lists_the_largest() {
                 assert_eq!(path(&largest[0], "path"), top.join("d0/file 30"));
             }
             assert_eq!(summary(&top, "stat", &[])["result"]["top"], Value::Null);
+            // A sparse file is the largest by size, and takes no space.
+            let sparse = std::fs::File::create(top.join("sparse")).unwrap();
+            sparse.set_len(1 << 30).unwrap();
+            for (sort, first) in [("bytes", "sparse"), ("allocated", "d0/file 30")] {
+                let value = summary(&top, "threads", &["--top", "2", "--sort", sort]);
+                let largest = &value["result"]["top"];
+                assert_eq!(path(&largest[0], "path"), top.join(first), "{sort}");
+            }
         });
     }
 }

@@ -9,7 +9,7 @@ use crate::entry::{Dir, Entry, FileType};
 use crate::sink::{Fields, Sink, Worker};
 use crate::trail::{KeptPath, PathTree};
 
-/// Sort key of a file: blocks, size, device and inode number.
+/// Sort key of a file: blocks and size, or size and blocks; then device and inode number.
 type Rank = (u64, u64, Dev, u64);
 
 /// One of the largest files.
@@ -26,6 +26,8 @@ pub struct LargeFile {
 /// The largest files. Their paths are kept as a tree of names, to save memory.
 #[derive(Debug, Default)]
 pub struct LargestFiles {
+    /// The files are compared by size first; else by allocated space.
+    is_by_size: bool,
     ranks: BTreeMap<Rank, KeptPath>,
     paths: PathTree,
     /// Size of `paths` at which the tree is rebuilt, without the files that are no longer among the
@@ -59,10 +61,16 @@ impl LargestFiles {
     /// The largest files, in descending order of size.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
-        files.map(|((blocks, bytes, _, _), path)| LargeFile {
-            path: self.paths.path(*path),
-            bytes: *bytes,
-            blocks: *blocks,
+        files.map(|(&(first, second, _, _), path)| {
+            let (blocks, bytes) = match self.is_by_size {
+                true => (second, first),
+                false => (first, second),
+            };
+            LargeFile {
+                path: self.paths.path(*path),
+                bytes,
+                blocks,
+            }
         })
     }
 }
@@ -70,15 +78,20 @@ impl LargestFiles {
 /// The sink that finds the largest regular files, each once, however many links it has.
 pub struct Largest {
     most: usize,
+    is_by_size: bool,
     files: Mutex<LargestFiles>,
 }
 
 impl Largest {
-    /// A sink that finds the `most` largest files.
-    pub fn new(most: usize) -> Largest {
+    /// A sink that finds the `most` largest files, by size or by allocated space.
+    pub fn new(most: usize, is_by_size: bool) -> Largest {
         Largest {
             most,
-            files: Mutex::default(),
+            is_by_size,
+            files: Mutex::new(LargestFiles {
+                is_by_size,
+                ..LargestFiles::default()
+            }),
         }
     }
 
@@ -115,7 +128,11 @@ impl Worker for Picker<'_> {
             .filter(|entry| entry.meta.kind() == FileType::Regular)
         {
             let meta = &entry.meta;
-            let rank = (meta.blocks, meta.size, meta.dev, meta.ino);
+            let (first, second) = match self.to.is_by_size {
+                true => (meta.size, meta.blocks),
+                false => (meta.blocks, meta.size),
+            };
+            let rank = (first, second, meta.dev, meta.ino);
             let ranks = &self.files.ranks;
             let is_full = ranks.len() >= self.to.most;
             let least = ranks.first_key_value();

@@ -19,10 +19,11 @@ pub(crate) struct OutputArgs {
     /// --format csv or ndjson, numbers are exact.
     #[arg(long, value_name = "FIELD[:N]", value_parser = group_by)]
     pub(crate) group_by: Option<GroupField>,
-    /// Sort --format du or --group-by [default: as du; with --top: allocated]
+    /// Sort --top, --format du or --group-by [default: allocated; du: as du]
     ///
-    /// By default, --format du prints the contents of a directory before it, as du does, and
-    /// --group-by sorts by allocated space.
+    /// By default, --format du prints the contents of a directory before it, as du does, unless
+    /// --top is given, and the others sort by allocated space. With --sort bytes, --top N prints
+    /// the N files with the largest size, with holes.
     #[arg(long, value_name = "FIELD")]
     pub(crate) sort: Option<Sort>,
     /// Print the N largest files (with --format du: directories), or groups

@@ -86,11 +86,29 @@ const FREQUENT: [(&str, &[&str]); 8] = [
 
 /// Options of other programs: the commands of fathom that suggest a replacement, and the replacement. A word with one
 /// dash is an option of find, or the first letters of a group of tar's options.
-const FOREIGN: [(&[&str], &[&str], &str); 13] = [
+const FOREIGN: [(&[&str], &[&str], &str); 15] = [
     (
         WALKS,
-        &["--newer", "-newer", "--mtime", "-mtime", "-mmin", "--since"],
+        &[
+            "--newer",
+            "-newer",
+            "--mtime",
+            "-mtime",
+            "-mmin",
+            "--since",
+            "--changed-after",
+            "--newer-than",
+        ],
         "--changed-within TIME",
+    ),
+    (WALKS, &["--older-than"], "--changed-before TIME"),
+    (
+        &["mounts"],
+        &[
+            "-t", "--type", "--types", "--fs", "--fstype", "-T", "--target", "--of", "--real",
+            "-i", "-h",
+        ],
+        "fathom survey DIR for types, sizes and inodes, or --json",
     ),
     (WALKS, &["-maxdepth", "--depth", "-d"], "--max-depth N"),
     (WALKS, &["-mindepth"], "--min-depth N"),
@@ -150,7 +168,10 @@ pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String])
     let of_command = FOREIGN
         .iter()
         .filter(|(commands, ..)| commands.contains(&command.get_name()));
-    let mut known = of_command.filter(|(_, words, _)| words.contains(&word.as_str()));
+    // A letter may have its value in the same word: `-d1`.
+    let has_value = unknown.len() == 2 && word[2..].bytes().all(|byte| byte.is_ascii_digit());
+    let word = if has_value { unknown } else { word };
+    let mut known = of_command.filter(|(_, words, _)| words.contains(&word));
     known.next().map(|(.., here)| (*here).to_owned())
 }
 

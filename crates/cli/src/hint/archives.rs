@@ -9,6 +9,7 @@ use gate::Errno;
 use show::name::printable;
 
 use super::{CRLF, OLD_PARTS, store_hint};
+use crate::date::When;
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
@@ -18,9 +19,19 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }
         ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => store_hint(error),
+        ErrorKind::Catalog(kind) if kind.errno() == Some(Errno::ENOENT) && is_time(&error.path) => {
+            "--since takes a catalog, which fathom walk --catalog writes; \
+             fathom walk --changed-within 1d needs none"
+                .into()
+        }
         ErrorKind::Catalog(kind) => of_catalog(error.action, kind).into(),
         kind => of_archive(error.action, kind).into(),
     }
+}
+
+/// Whether the name of a missing catalog is a time, such as `yesterday`.
+fn is_time(path: &[u8]) -> bool {
+    str::from_utf8(path).is_ok_and(|text| When::parse(text).is_some())
 }
 
 fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {

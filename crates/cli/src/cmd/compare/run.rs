@@ -92,6 +92,11 @@ fn read(file: &OsStr) -> Result<MeasuredFile, Error> {
     const MOST: usize = 256 << 20;
     let path = file.as_bytes();
     let bytes = whole(path, MOST, UNREADABLE, HINT)?;
+    if bytes.starts_with(b"PAR1") {
+        let cause = "it is a catalog, not a file of figures or runs";
+        let hint = "fathom query --diff OLD NEW compares catalogs";
+        return Err(Error::read(UNREADABLE, path, cause, hint));
+    }
     parse(path, &bytes).map_err(|error| refuse(file, &error))
 }
 

@@ -215,7 +215,9 @@ fn print(
             let (calls, took) = (plural(calls, "call", "calls"), duration(took.as_secs_f64()));
             if points.is_empty() {
                 let root = printable(root);
-                out.note(format_args!("no mount point at or below '{root}'"));
+                let above = report.root_mount.as_ref().map(show::containing);
+                let above = above.unwrap_or_default();
+                out.note(format_args!("no mount point at or below '{root}'{above}"));
             }
             out.note(format_args!(
                 "{mounts} found with {by} in {took} and {calls}{}",

@@ -7,7 +7,7 @@ use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
 use mounts::{Class, Point, PointKind};
-use ondisk::split_options;
+use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -275,6 +275,17 @@ fn blank_at_end(name: &[u8]) -> usize {
     let last = last.and_then(|chunk| chunk.valid().chars().next_back());
     let is_blank = |c: &char| c.is_whitespace() || matches!(c, '\x1c'..='\x1f');
     last.filter(is_blank).map_or(0, char::len_utf8)
+}
+
+/// Says which mount contains a directory below which nothing is mounted.
+pub(crate) fn containing(mount: &Mount) -> String {
+    let Some(target) = &mount.target else {
+        return String::new();
+    };
+    let (target, fstype) = (printable(target), printable(&mount.content.fstype));
+    let source = mount.content.source.as_deref();
+    let source = source.map_or(String::new(), |source| format!(", {}", printable(source)));
+    format!("; it is on the mount point '{target}' ({fstype}{source})")
 }
 
 /// The servers of the network mounts, with their number of mount points.

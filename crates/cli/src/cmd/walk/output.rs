@@ -97,10 +97,26 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
                 .with_hint("use --format summary or --format du"),
         );
     }
-    if args.sort.is_some() && format != Format::Du && !is_grouped {
-        return Err(
-            Error::new("--sort requires --format du or --group-by").with_hint("add --format du")
-        );
+    if let Some(sort) = args.sort
+        && format != Format::Du
+        && !is_grouped
+    {
+        let is_of_files =
+            format == Format::Summary && matches!(sort, Sort::Bytes | Sort::Allocated);
+        match (is_of_files, args.top) {
+            (true, Some(_)) => {}
+            (true, None) => {
+                return Err(
+                    Error::new("--sort requires --top, --format du or --group-by").with_hint(
+                        "add --top N for the largest files, or --format du for directories",
+                    ),
+                );
+            }
+            (false, _) => {
+                return Err(Error::new("this --sort requires --format du or --group-by")
+                    .with_hint("add --format du"));
+            }
+        }
     }
     Ok(())
 }
@@ -165,7 +181,8 @@ impl View<'_> {
             return self.answer(source, out);
         }
         let totals = Summary::default();
-        let largest = self.args.top.map(Largest::new);
+        let is_by_size = self.args.sort == Some(Sort::Bytes);
+        let largest = self.args.top.map(|most| Largest::new(most, is_by_size));
         let mut emitted = match &largest {
             Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
             None => source.emit(&totals, out.messages()),
@@ -212,7 +229,9 @@ impl View<'_> {
             out.warn(&emitted.warnings);
             return Ok(emitted.warnings.len());
         }
-        let largest = Largest::new(self.args.top.unwrap_or(show::LARGEST_FILES));
+        let is_by_size = self.args.sort == Some(Sort::Bytes);
+        let most = self.args.top.unwrap_or(show::LARGEST_FILES);
+        let largest = Largest::new(most, is_by_size);
         let groups = show::GROUPS.map(|(by, _)| (by, Groups::new(by)));
         let [(_, directories), (_, extensions)] = &groups;
         let both = Both(directories, extensions);

@@ -83,7 +83,8 @@ fn drawn_tile(tile: &Tile, area: Area, width: f64, color: usize) -> String {
     let (label, text) = (escape(&tile.label), escape(&tile.text));
     let rectangle = rectangle(&format!("tile t{color}"), area, width);
     let mut out = format!("<g><title>{label}: {text}</title>{rectangle}");
-    let fits = |text: &str| text.chars().count() as f64 * LETTER + 2.0 * MARGIN <= area.width;
+    let room = ((area.width - 2.0 * MARGIN) / LETTER).max(0.0) as usize;
+    let fits = |text: &str| text.chars().count() <= room;
     let x = 100.0 * area.x / width;
     let mut line = |class: &str, y: f64, text: &str| {
         out += &format!(
@@ -91,13 +92,31 @@ fn drawn_tile(tile: &Tile, area: Area, width: f64, color: usize) -> String {
             area.y + y
         );
     };
-    if fits(&tile.label) && area.height >= 20.0 {
-        line("name", 15.0, &label);
+    let short = shortened(&tile.label, room);
+    if !short.is_empty() && area.height >= 20.0 {
+        line("name", 15.0, &escape(&short));
         if fits(&tile.text) && area.height >= 38.0 {
             line("soft", 31.0, &text);
         }
     }
     out + "</g>\n"
+}
+
+/// A label in at most `room` letters: whole, or its end after a slash, or the beginning of that; empty if only a few
+/// letters fit.
+fn shortened(label: &str, room: usize) -> String {
+    const FEW: usize = 5;
+    let len = |text: &str| text.chars().count();
+    if len(label) <= room {
+        return label.to_owned();
+    }
+    let last = label.rsplit('/').next().unwrap_or(label);
+    match len(last) + 2 <= room {
+        true => format!("…/{last}"),
+        false if len(last) <= room => last.to_owned(),
+        false if room < FEW => String::new(),
+        false => last.chars().take(room - 1).chain(['…']).collect(),
+    }
 }
 
 /// Divides an area in proportion to values, into strips along its shorter side whose parts are as
@@ -195,6 +214,21 @@ mod tests {
             }
         }
         assert!(squarify(&[], all).is_empty());
+    }
+
+    #[test]
+    fn labels_are_shortened_to_fit() {
+        for (label, room, expected) in [
+            ("usr/lib", 7, "usr/lib"),
+            ("usr/lib", 6, "…/lib"),
+            ("usr/lib", 4, "lib"),
+            ("usr/library", 8, "library"),
+            ("usr/library", 6, "libra…"),
+            ("usr/library", 4, ""),
+            ("", 4, ""),
+        ] {
+            assert_eq!(shortened(label, room), expected, "{label} in {room}");
+        }
     }
 
     #[test]

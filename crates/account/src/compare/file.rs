@@ -21,6 +21,7 @@ pub fn parse(path: &[u8], bytes: &[u8]) -> Result<MeasuredFile, Error> {
     } else {
         MeasuredFile {
             runs: Ok(csv::parse(text)?),
+            count: 0,
             figures: None,
         }
     };

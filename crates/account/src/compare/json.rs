@@ -50,6 +50,7 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     let runs = runs(&kind, &all, stem);
     Ok(MeasuredFile {
         runs,
+        count: all.len(),
         figures: Some((
             kind,
             combine(all.into_iter().flat_map(|(_, figures)| figures)),

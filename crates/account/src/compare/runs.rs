@@ -87,6 +87,8 @@ pub struct Runs {
 pub struct MeasuredFile {
     /// The runs, for tables of ratios, or why there are none.
     pub runs: Result<Runs, Error>,
+    /// Number of runs in the file.
+    pub count: usize,
     /// The subcommand and the figures, if the file is fathom's JSON.
     pub figures: Option<(String, Vec<Figure>)>,
 }

@@ -1,5 +1,7 @@
 //! The changed figures of two files as text, as JSON and on the page.
 
+use std::collections::BTreeMap;
+
 use account::figures::{FigureChange, Verdict};
 use show::json_object;
 use show::name::printable;
@@ -9,8 +11,8 @@ use show::units::{count, duration, plural, size};
 
 use crate::json::Json;
 
-/// Default number of rows of each table.
-const ROWS: usize = 20;
+/// Default number of rows of each unit in a table, so that many times do not hide the calls.
+const ROWS: usize = 10;
 
 json_object!(Json<'_, FigureChange>, |change| {
     "name": change.name,
@@ -45,10 +47,18 @@ pub(super) fn figures_text(
         if of_verdict.is_empty() || verdict == Verdict::Unchanged && !all {
             continue;
         }
-        let rows = if all { usize::MAX } else { ROWS };
+        let mut shown = of_verdict.clone();
+        if !all {
+            let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
+            shown.retain(|change| {
+                let of_unit = rows.entry(&change.unit).or_default();
+                *of_unit += 1;
+                *of_unit <= ROWS
+            });
+        }
         text += &format!("\n{}", style.heading(heading(verdict)));
-        text += &table(&of_verdict, rows).to_text(style.width, style.color);
-        let more = of_verdict.len().saturating_sub(rows);
+        text += &table(&shown).to_text(style.width, style.color);
+        let more = of_verdict.len() - shown.len();
         if more > 0 {
             text += &format!(
                 "{} more (use -v to print all of them)\n",
@@ -63,7 +73,7 @@ pub(super) fn figures_text(
 pub(super) fn figures_tables(changes: &[FigureChange]) -> Vec<(&'static str, Table)> {
     let tables = Verdict::ALL.map(|verdict| {
         let of_verdict = with_verdict(changes, verdict);
-        (heading(verdict), table(&of_verdict, usize::MAX))
+        (heading(verdict), table(&of_verdict))
     });
     let tables = tables.into_iter().filter(|(_, table)| !table.is_empty());
     tables.collect()
@@ -87,7 +97,7 @@ fn with_verdict(changes: &[FigureChange], verdict: Verdict) -> Vec<&FigureChange
     changes.filter(|it| it.verdict() == verdict).collect()
 }
 
-fn table(changes: &[&FigureChange], rows: usize) -> Table {
+fn table(changes: &[&FigureChange]) -> Table {
     let heads = [
         ("CHANGE", Right),
         ("OLD", Right),
@@ -95,10 +105,10 @@ fn table(changes: &[&FigureChange], rows: usize) -> Table {
         ("PERCENT", Right),
         ("FIGURE", Left),
     ];
-    let mut table = Table::new(&heads, changes.len().min(rows));
+    let mut table = Table::new(&heads, changes.len());
     table.keep(heads.len());
     let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    for change in changes.iter().take(rows) {
+    for change in changes {
         let value = |value: f64| value_text(value, &change.unit);
         let difference = change.difference();
         let sign = if difference > Some(0.0) { "+" } else { "" };

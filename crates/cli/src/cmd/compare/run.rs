@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use account::compare::comparison::Comparison;
 use account::compare::file::parse;
 use account::compare::runs::{MeasuredFile, Runs, join};
-use account::figures::{FigureChange, compare};
+use account::figures::{FigureChange, Verdict, compare};
 use base::Warning;
 use show::name::printable;
 
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ),
         _ => (None, [&b""[..]; 2]),
     };
+    let are_one_run = files.iter().all(|file| file.count == 1);
     let mut all_runs = Vec::new();
     for (name, file) in args.files.iter().zip(files) {
         match file.runs {
@@ -75,7 +76,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             let style = out.table_style();
             texts.push(figures_text(changes, names, style, out.verbose));
         }
-        out.data(texts.join("\n").as_bytes())
+        out.data(texts.join("\n").as_bytes())?;
+        if are_one_run && changes.as_deref().is_some_and(has_changed_times) {
+            out.note(
+                "each file has one run, and times also change from run to run: put several runs into each file (cat)",
+            );
+        }
+        Ok(())
     })
 }
 
@@ -84,6 +91,12 @@ fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureC
     let (old_command, old) = old.figures.as_ref()?;
     let (new_command, new) = new.figures.as_ref()?;
     (old_command == new_command).then(|| compare(old, new))
+}
+
+/// Whether a time has changed. Its spread is that of one run, so it says nothing about other runs.
+fn has_changed_times(changes: &[FigureChange]) -> bool {
+    let mut changes = changes.iter();
+    changes.any(|change| change.unit == "s" && change.verdict() == Verdict::Changed)
 }
 
 const HINT: &str = "fathom compare --help describes the format";

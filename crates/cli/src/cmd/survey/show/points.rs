@@ -192,7 +192,12 @@ fn mounts(
         (_, true) => format!("{mounts} at or under {root}, none of them unusual."),
         (_, false) => format!("{mounts} at or under {root}, {unusual} of them unusual: {kinds}."),
     };
-    (format!("{mounts}, {unusual} unusual"), text)
+    let figure = match (count, unusual) {
+        (0, _) => "no mounts".to_owned(),
+        (_, 0) => mounts,
+        _ => format!("{mounts}, {unusual} unusual"),
+    };
+    (figure, text)
 }
 
 fn full_text(full: &[(&[u8], Capacity)]) -> (String, String) {
@@ -272,10 +277,10 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
             ", one call after the other, as find does".to_owned()
         }
         Some(plain) => format!(
-            "; one call after the other, as find does, takes {} and {} calls ({:.1} times as long)",
+            "; one call after the other, as find does, takes {} and {} calls{}",
             duration(plain.ms / 1e3),
             count(plain.calls),
-            plain.ms / cost.ms
+            times_as_long(plain, cost)
         ),
         None => String::new(),
     };
@@ -286,6 +291,14 @@ fn walk(root: &str, cost: &Cost, plain: Option<&Cost>) -> (String, String) {
         cost.name
     );
     (format!("{} for {entries}", duration(cost.ms / 1e3)), text)
+}
+
+/// The ratio of two times; empty if it is about 1.
+fn times_as_long(plain: &Cost, cost: &Cost) -> String {
+    match plain.ms / cost.ms {
+        ratio if ratio >= 1.1 => format!(" ({ratio:.1} times as long)"),
+        _ => String::new(),
+    }
 }
 
 /// A walk that the survey's limits stopped: its progress, the estimate for all, and the engines on
@@ -315,9 +328,7 @@ fn bounded_walk(
                 "; one call after the other, as find does, takes {}",
                 duration(plain.ms / 1e3)
             );
-            if plain.ms > cost.ms {
-                text += &format!(" ({:.1} times as long)", plain.ms / cost.ms);
-            }
+            text += &times_as_long(plain, cost);
         }
         text.push('.');
     }

@@ -57,6 +57,50 @@ pub fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Se
     })
 }
 
+/// Runs `work` for each item in a thread of its own, the first in the calling one. Returns the
+/// results in the order of the items.
+pub fn in_threads<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut items = items.into_iter();
+        let own = items.next();
+        let others = items.map(|item| spawn(scope, move || work(item)));
+        let others: Vec<_> = others.collect();
+        let mut done: Vec<T> = own.into_iter().map(work).collect();
+        let others = others.into_iter().map(Task::join);
+        done.extend(others.map(|other| other.unwrap_or_else(|e| std::panic::resume_unwind(e))));
+        done
+    })
+}
+
+/// Runs `work` for each of `count` items, in any order. `start` starts the threads, each of which
+/// calls the given function with its own state. After an error no further item begins; returns the
+/// first error.
+pub fn share<S, E: Send>(
+    count: usize,
+    start: impl FnOnce(&(dyn Fn(S) + Sync)),
+    work: impl Fn(&mut S, usize) -> std::result::Result<(), E> + Sync,
+) -> std::result::Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    start(&|mut state| {
+        let _on_panic = OnPanic(|| next.store(count, Relaxed));
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= count {
+                return;
+            }
+            if let Err(error) = work(&mut state, nth) {
+                next.store(count, Relaxed);
+                failed.lock().get_or_insert(error);
+            }
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
 /// Runs `work` for each of `count` items in up to `most` threads including the calling one, in any
 /// order. After an error no further item begins; returns the first error.
 pub fn try_each<E: Send>(
@@ -64,26 +108,9 @@ pub fn try_each<E: Send>(
     most: usize,
     work: impl Fn(usize) -> std::result::Result<(), E> + Sync,
 ) -> std::result::Result<(), E> {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-    let work = || {
-        loop {
-            let nth = next.fetch_add(1, Relaxed);
-            if nth >= count {
-                return;
-            }
-            if let Err(error) = work(nth) {
-                next.store(count, Relaxed);
-                failed.lock().get_or_insert(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..gate::machine::processors().min(most).min(count) {
-            spawn(scope, work);
-        }
-        work();
-    });
-    failed.into_inner().map_or(Ok(()), Err)
+    let threads = gate::machine::processors().min(most).min(count);
+    let start = |run: &(dyn Fn(()) + Sync)| drop(in_threads(0..threads, |_| run(())));
+    share(count, start, |(), nth| work(nth))
 }
 
 /// Reads each of `count` items, several in parallel, and passes the results to `take` one at a
@@ -116,21 +143,7 @@ pub fn in_pieces<A: Send, B: Send, T: Send>(
     let threads = gate::machine::processors().clamp(1, MOST);
     let size = a.len().div_ceil(threads).max(worth);
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
-        let own = works.next();
-        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
-        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
-        for other in others {
-            done.push(
-                other
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
-            );
-        }
-        done
-    })
+    in_threads(pieces, |(nth, (a, b))| work((nth * size) as u32, a, b))
 }
 
 /// Tasks that several threads execute, and that may add tasks. Last in, first out, so that few

@@ -1,12 +1,13 @@
 //! Work in threads; in the calling thread if no thread can be started (`ulimit -u`, or pids.max of
 //! a cgroup).
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
 use gate::meter::spawn_scoped;
-use gate::sync::{Condvar, Mutex};
+use gate::sync::{Condvar, Mutex, RwLock};
 
 /// A piece of work for a thread.
 pub struct Task<'scope, T, F> {
@@ -73,6 +74,33 @@ pub fn in_threads<I: Send, T: Send>(
         let others = others.into_iter().map(Task::join);
         done.extend(others.map(|other| other.unwrap_or_else(|e| std::panic::resume_unwind(e))));
         done
+    })
+}
+
+/// Runs `work` for each item in a thread of its own. No thread begins before all are started.
+///
+/// # Errors
+/// A thread cannot be started; then nothing is done.
+pub fn together<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> io::Result<Vec<T>> {
+    let (work, are_started) = (&work, &RwLock::new(false));
+    std::thread::scope(|scope| {
+        let mut held = are_started.write();
+        let start = |item| {
+            let run = move || {
+                let is_begun = *are_started.read();
+                is_begun.then(|| work(item))
+            };
+            spawn_scoped(scope, Builder::new(), run)
+        };
+        let threads: io::Result<Vec<_>> = items.into_iter().map(start).collect();
+        *held = threads.is_ok();
+        drop(held);
+        let done = threads?.into_iter().map(ScopedJoinHandle::join);
+        let done = done.filter_map(|done| done.unwrap_or_else(|e| std::panic::resume_unwind(e)));
+        Ok(done.collect())
     })
 }
 

@@ -23,7 +23,6 @@ impl<'a> DumpScan<'a> {
     pub(super) fn part(&self, engine: EngineKind, why: GatherReason) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
-            gather: Gather::from_engine(engine),
             engine,
             why,
         }

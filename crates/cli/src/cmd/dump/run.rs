@@ -331,11 +331,11 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     let possible: Vec<Possible<'_>> = possible.collect();
     let method = explained.first().map(|first| Gathered {
         path: first.path.clone(),
-        gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
         engine: first.plan.engine,
         why: GatherReason::Plan(first.plan.reason.clone()),
     });
     let report = DumpReport {
+        wanted,
         method: method.as_ref(),
         explain: Some(&possible),
         ..DumpReport::default()

@@ -9,6 +9,7 @@ mod changes;
 mod counts;
 mod estimates;
 mod everything;
+mod failing_disks;
 mod faults;
 mod fire;
 mod foreign;

@@ -42,7 +42,7 @@ pub fn measure(
     if parts.is_empty() {
         return Err(Unavailable::NoDirectory);
     }
-    if let Some(other) = parts.into_iter().find(|part| part.gather != way) {
+    if let Some(other) = parts.into_iter().find(|part| part.method() != way) {
         return Err(Unavailable::OtherWay {
             path: other.path,
             why: other.why,

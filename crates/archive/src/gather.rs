@@ -76,16 +76,12 @@ impl Gather {
 
     /// The method's engines, followed by those of its fallbacks.
     pub fn engines(self) -> &'static [EngineKind] {
+        use EngineKind::{Btrfs, Bulkstat, Ext4, PerCall, Threads};
         match self {
-            Gather::PerCall => &[EngineKind::PerCall],
-            Gather::Combined => &[EngineKind::Threads],
-            Gather::Batched => &[EngineKind::Bulkstat, EngineKind::Btrfs, EngineKind::Threads],
-            Gather::Raw => &[
-                EngineKind::Ext4,
-                EngineKind::Bulkstat,
-                EngineKind::Btrfs,
-                EngineKind::Threads,
-            ],
+            Gather::PerCall => &[PerCall],
+            Gather::Combined => &[Threads],
+            Gather::Batched => &[Bulkstat, Btrfs, Threads],
+            Gather::Raw => &[Ext4, Bulkstat, Btrfs, Threads],
         }
     }
 
@@ -153,12 +149,17 @@ pub struct CollectOptions {
 pub struct Gathered {
     /// The directory at which the walk entered the mount, beginning with SRC as given.
     pub path: Vec<u8>,
-    /// The gathering method.
-    pub gather: Gather,
     /// The engine of the walk.
     pub engine: EngineKind,
-    /// Why this method was used.
+    /// Why its method was used.
     pub why: GatherReason,
+}
+
+impl Gathered {
+    /// The gathering method.
+    pub fn method(&self) -> Gather {
+        Gather::from_engine(self.engine)
+    }
 }
 
 /// Why a mount was gathered by its method, or not gathered.
@@ -285,7 +286,6 @@ fn collect_names<'a>(
         collect_listed(listed, above, walk_options, for_catalog, diagnostics)?;
     let mut parts = vec![Gathered {
         path: root,
-        gather: Gather::Combined,
         engine: EngineKind::Threads,
         why: GatherReason::Listed,
     }];
@@ -298,19 +298,18 @@ fn collect_names<'a>(
 /// The mounts walked, each with the reason for its method.
 fn gathered(report: WalkReport, requested: Option<Gather>) -> impl Iterator<Item = Gathered> {
     report.parts.into_iter().map(move |part| {
-        let gather = Gather::from_engine(part.engine);
+        let used = Gather::from_engine(part.engine);
         let why = match requested {
-            Some(requested) if requested == gather => GatherReason::Requested,
+            Some(requested) if requested == used => GatherReason::Requested,
             Some(requested) => GatherReason::FellBack {
                 requested,
-                used: gather,
+                used,
                 reason: part.reason,
             },
             None => GatherReason::Plan(part.reason),
         };
         Gathered {
             path: part.path,
-            gather,
             engine: part.engine,
             why,
         }

@@ -57,6 +57,19 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts.filter(|part| !matches!(*part, b"" | b"."))
 }
 
+/// The absolute path of a directory, without a system call on the directory, which could hang. `..`
+/// remains: after a symbolic link, that is not the directory above.
+///
+/// # Errors
+/// The working directory has no path.
+pub fn absolute(dir: &[u8]) -> gate::Result<Vec<u8>> {
+    let top = match dir.starts_with(b"/") {
+        true => b"/".to_vec(),
+        false => gate::fs::getcwd()?,
+    };
+    Ok(components(dir).fold(top, |path, name| join(&path, name)))
+}
+
 /// A name as it appears in a message: on one line, and without control characters.
 pub fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()

@@ -1,12 +1,13 @@
 //! Work in threads; in the calling thread if no thread can be started (`ulimit -u`, or pids.max of
 //! a cgroup).
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
 use gate::meter::spawn_scoped;
-use gate::sync::{Condvar, Mutex};
+use gate::sync::{Condvar, Mutex, RwLock};
 
 /// A piece of work for a thread.
 pub struct Task<'scope, T, F> {
@@ -57,6 +58,77 @@ pub fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Se
     })
 }
 
+/// Runs `work` for each item in a thread of its own, the first in the calling one. Returns the
+/// results in the order of the items.
+pub fn in_threads<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut items = items.into_iter();
+        let own = items.next();
+        let others = items.map(|item| spawn(scope, move || work(item)));
+        let others: Vec<_> = others.collect();
+        let mut done: Vec<T> = own.into_iter().map(work).collect();
+        let others = others.into_iter().map(Task::join);
+        done.extend(others.map(|other| other.unwrap_or_else(|e| std::panic::resume_unwind(e))));
+        done
+    })
+}
+
+/// Runs `work` for each item in a thread of its own. No thread begins before all are started.
+///
+/// # Errors
+/// A thread cannot be started; then nothing is done.
+pub fn together<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> io::Result<Vec<T>> {
+    let (work, are_started) = (&work, &RwLock::new(false));
+    std::thread::scope(|scope| {
+        let mut held = are_started.write();
+        let start = |item| {
+            let run = move || {
+                let is_begun = *are_started.read();
+                is_begun.then(|| work(item))
+            };
+            spawn_scoped(scope, Builder::new(), run)
+        };
+        let threads: io::Result<Vec<_>> = items.into_iter().map(start).collect();
+        *held = threads.is_ok();
+        drop(held);
+        let done = threads?.into_iter().map(ScopedJoinHandle::join);
+        let done = done.filter_map(|done| done.unwrap_or_else(|e| std::panic::resume_unwind(e)));
+        Ok(done.collect())
+    })
+}
+
+/// Runs `work` for each of `count` items, in any order. `start` starts the threads, each of which
+/// calls the given function with its own state. After an error no further item begins; returns the
+/// first error.
+pub fn share<S, E: Send>(
+    count: usize,
+    start: impl FnOnce(&(dyn Fn(S) + Sync)),
+    work: impl Fn(&mut S, usize) -> std::result::Result<(), E> + Sync,
+) -> std::result::Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    start(&|mut state| {
+        let _on_panic = OnPanic(|| next.store(count, Relaxed));
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= count {
+                return;
+            }
+            if let Err(error) = work(&mut state, nth) {
+                next.store(count, Relaxed);
+                failed.lock().get_or_insert(error);
+            }
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
 /// Runs `work` for each of `count` items in up to `most` threads including the calling one, in any
 /// order. After an error no further item begins; returns the first error.
 pub fn try_each<E: Send>(
@@ -64,26 +136,9 @@ pub fn try_each<E: Send>(
     most: usize,
     work: impl Fn(usize) -> std::result::Result<(), E> + Sync,
 ) -> std::result::Result<(), E> {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-    let work = || {
-        loop {
-            let nth = next.fetch_add(1, Relaxed);
-            if nth >= count {
-                return;
-            }
-            if let Err(error) = work(nth) {
-                next.store(count, Relaxed);
-                failed.lock().get_or_insert(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..gate::machine::processors().min(most).min(count) {
-            spawn(scope, work);
-        }
-        work();
-    });
-    failed.into_inner().map_or(Ok(()), Err)
+    let threads = gate::machine::processors().min(most).min(count);
+    let start = |run: &(dyn Fn(()) + Sync)| drop(in_threads(0..threads, |_| run(())));
+    share(count, start, |(), nth| work(nth))
 }
 
 /// Reads each of `count` items, several in parallel, and passes the results to `take` one at a
@@ -116,21 +171,7 @@ pub fn in_pieces<A: Send, B: Send, T: Send>(
     let threads = gate::machine::processors().clamp(1, MOST);
     let size = a.len().div_ceil(threads).max(worth);
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
-        let own = works.next();
-        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
-        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
-        for other in others {
-            done.push(
-                other
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
-            );
-        }
-        done
-    })
+    in_threads(pieces, |(nth, (a, b))| work((nth * size) as u32, a, b))
 }
 
 /// Tasks that several threads execute, and that may add tasks. Last in, first out, so that few

@@ -7,6 +7,7 @@ pub(crate) mod show;
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use ::show::name::printable;
 use base::Warning;
@@ -58,6 +59,30 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
         ));
     }
     Ok(Box::new(Alone))
+}
+
+/// A team, and the time at which its work starts.
+type TeamAndStart = (Box<dyn Team>, Instant);
+
+/// Joins the MPI job, as [`join`] does, and returns the team and the time at which the command's work starts. A command that
+/// is not shared runs on rank 0 alone: `None` on all others, for which it does not wait.
+pub(crate) fn begin(
+    out: &Out,
+    alone: &str,
+    is_shared: bool,
+    begun: Instant,
+) -> Result<Option<TeamAndStart>, Error> {
+    let team = join(out, alone)?;
+    if !is_shared {
+        let first = || -> TeamAndStart { (Box::new(Alone), begun) };
+        return Ok((team.rank() == 0).then(first));
+    }
+    // Exclude the wait for the other ranks, which is the launcher's time.
+    let start = match team.is_alone() {
+        true => begun,
+        false => Instant::now(),
+    };
+    Ok(Some((team, start)))
 }
 
 /// Notes once that each process of a launcher does all of the work.

@@ -14,17 +14,15 @@
 use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use base::Warning;
 use base::path::join;
+use base::pool::together;
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
 use gate::interrupt::asked;
 use gate::long::open_long;
-use gate::meter::spawn_scoped;
-use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
 use serde::{Deserialize, Serialize};
 
@@ -308,36 +306,15 @@ impl<'a> Prepared<'a> {
 
     /// Runs a part of a pass on each of `all`, by threads that start together.
     fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
-        let together = Barrier::new(all.len());
-        let ready = RwLock::new(()); // locked until all threads are started, or one could not be
-        let run = |paths: &mut Paths| {
-            drop(ready.read());
-            if shared.stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            together.wait();
-            Some(self.run_part(shared, paths))
-        };
-        std::thread::scope(|scope| {
-            let run = &run;
-            let held = ready.write();
-            let spawned: Result<Vec<_>, _> = all
-                .iter_mut()
-                .map(|paths| spawn_scoped(scope, Builder::new(), move || run(paths)))
-                .collect();
-            if spawned.is_err() {
-                shared.stop.store(true, Ordering::Relaxed);
-            }
-            drop(held);
-            let threads = spawned.map_err(|e| {
-                // The standard library starts threads by pthread_create(3), which fails with EAGAIN.
-                let errno = e.raw_os_error().map_or(Errno::EAGAIN, Errno);
-                Error::new(Operation::StartThread, self.root, errno)
-            })?;
-            let ended = threads.into_iter().map(|thread| thread.join());
-            Ok(ended
-                .filter_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect())
+        let barrier = Barrier::new(all.len());
+        let parts = together(all, |paths| {
+            barrier.wait();
+            self.run_part(shared, paths)
+        });
+        parts.map_err(|e| {
+            // The standard library starts threads by pthread_create(3), which fails with EAGAIN.
+            let errno = e.raw_os_error().map_or(Errno::EAGAIN, Errno);
+            Error::new(Operation::StartThread, self.root, errno)
         })
     }
 

@@ -12,14 +12,12 @@ use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use std::thread::Builder;
-
 use base::child::{Bounds, NoRun, run_in_child};
+use base::pool::together;
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
 use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, statx, syncfs};
-use gate::meter::spawn_scoped;
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
@@ -449,18 +447,9 @@ fn run_batches<'a, const N: usize>(
     if threads == 1 {
         return Ok(vec![work(0)?]);
     }
-    std::thread::scope(|scope| {
-        let start = |thread| {
-            let work = &work;
-            spawn_scoped(scope, Builder::new(), move || work(thread))
-        };
-        let started: Vec<_> = (0..threads).map(start).collect();
-        let done = started.into_iter().map(|thread| match thread {
-            Ok(thread) => thread.join().unwrap_or(Err(Errno::EIO)),
-            Err(e) => Err(e.raw_os_error().map_or(Errno::EAGAIN, Errno)),
-        });
-        done.collect()
-    })
+    let done = together(0..threads, work);
+    let done = done.map_err(|e| e.raw_os_error().map_or(Errno::EAGAIN, Errno))?;
+    done.into_iter().collect()
 }
 
 /// A batch with one call per name.

@@ -5,16 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread::{Builder, scope};
 
 use archive::dump::{AttributeReader, Places, Progress};
 use archive::{Users, WarningKind};
-use base::pool::Queue;
+use base::pool::{Queue, in_threads};
 use catalog::rows::Rows;
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
-use gate::meter::spawn_scoped;
 use jiff::tz::TimeZone;
 use walk::moment::{Granularity, may_be_since};
 use walk::{FileType, Meta};
@@ -142,14 +140,8 @@ impl Archiver<'_> {
             workers.push(self.worker()?);
         }
         run.begin(layout, root, &mut workers[0])?;
-        scope(|threads| {
-            let work = |mut worker| run.queue.work(|task| run.perform(task, &mut worker));
-            let own = workers.pop();
-            for worker in workers {
-                // If a thread cannot be started, fewer threads do the work.
-                let _ = spawn_scoped(threads, Builder::new(), move || work(worker));
-            }
-            own.into_iter().for_each(work);
+        in_threads(workers, |mut worker| {
+            run.queue.work(|task| run.perform(task, &mut worker));
         });
         run.queue.into_result()?;
         let trees = run.trees.counts();

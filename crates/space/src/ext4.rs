@@ -9,14 +9,14 @@ use std::collections::HashSet;
 use base::Warning;
 use base::directory::each_entry;
 use gate::Gate;
-use gate::file::{read_full_at, read_kernel};
+use gate::file::read_kernel;
 use gate::fs::{CWD, Open, Statfs, openat};
 use gate::long::c_string;
 use gate::loop_device::backing_file;
 use mounts::names::{UnopenedDevice, device_path, kernel_name, open_device};
-use ondisk::ext4::{Superblock, superblock};
+use ondisk::ext4::Superblock;
 use ondisk::{Dev, split_options};
-use walk::engine::ext4::unnamed_inodes;
+use walk::engine::ext4::{read_superblock, unnamed_inodes};
 
 use crate::bill::{Holder, Item, ItemKind, Part, Remedy};
 use crate::error::WarningKind;
@@ -33,15 +33,12 @@ pub(crate) fn add(
     let mut cluster = statfs.block_size;
     let device = match open_device(dev, device) {
         Ok((fd, path)) => {
-            let mut bytes = [0; superblock::LENGTH];
-            let read = read_full_at(&fd, superblock::OFFSET, &mut bytes);
-            let parsed = read.ok().and_then(|_| Superblock::parse(&bytes).ok());
-            match parsed {
-                Some(superblock) => {
+            match read_superblock(&fd, String::new()) {
+                Ok(superblock) => {
                     cluster = superblock.cluster_size;
                     add_tables(source, &superblock, statfs, items);
                 }
-                None => warnings.push(Warning::about(&path, WarningKind::Superblock)),
+                Err(_) => warnings.push(Warning::about(&path, WarningKind::Superblock)),
             }
             Some(path)
         }

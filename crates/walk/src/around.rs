@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use base::Warning;
-use base::path::below;
+use base::path::{absolute, below};
 use gate::fs::Open;
 use gate::long::open_long;
 use mounts::Point;
@@ -59,6 +59,7 @@ impl Around {
             return Ok(around);
         }
         // The trailing `/.` makes the kernel follow a DIR that is a symlink.
+        let absolute = |dir: &Vec<u8>| absolute(dir).unwrap_or_else(|_| dir.clone());
         let tops = dirs.iter().map(|dir| joined(&absolute(dir), b"."));
         let mut tops: Vec<Point> = tops
             .map(|dir| Point::bare(dir, Dev::default(), None))
@@ -133,13 +134,5 @@ impl Around {
             let kind = WarningKind::Silent(self.deadline);
             diagnostics.warn(Warning::about(path, kind));
         }
-    }
-}
-
-fn absolute(dir: &[u8]) -> Vec<u8> {
-    match dir.starts_with(b"/") {
-        true => dir.to_vec(),
-        false => gate::fs::readlinkat(gate::fs::CWD, c"/proc/self/cwd")
-            .map_or_else(|_| dir.to_vec(), |cwd| joined(&cwd, dir)),
     }
 }

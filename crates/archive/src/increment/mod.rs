@@ -7,7 +7,7 @@ use std::iter;
 
 use ondisk::pax::dumpdir::Code;
 use walk::entry::joined;
-use walk::{Diagnostics, FileType, Top, open_top, path_id};
+use walk::{Diagnostics, FileType, MountContext, Top, open_top, path_id};
 
 pub mod automatic;
 mod base;
@@ -20,7 +20,7 @@ mod scan;
 pub mod unread;
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
+use crate::gather::{self, CollectOptions, GatherReason, Gathered, engines};
 use crate::plan::{LinkedFiles, ListedName, Plan, Step};
 use ::base::path::components;
 use ::base::pool::both;
@@ -124,31 +124,43 @@ pub(crate) fn scan<'a>(
         has_same_options,
         diagnostics,
     };
-    Ok(
-        match find_changes(&base.reader, ComparedTree::new(tops), &scan)? {
-            Proof::Untouched {
-                by,
-                evidence,
-                started,
-            } => Scanned::Unchanged(Unchanged {
+    let tree = ComparedTree::new(tops);
+    let accepts = |step, by| scan.accepts(step, by);
+    let start = |mount: &MountContext<'_>, by| scan.start(mount, by);
+    let found = find_changes(&base.reader, &tree, accepts, DumpScan::few, start)?;
+    let (collector, mut parts) = match found {
+        Proof::Untouched {
+            by,
+            evidence,
+            started,
+        } => {
+            return Ok(Scanned::Unchanged(Unchanged {
                 parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
                 looked_at: 0,
                 renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
-            }),
-            Proof::SameDigest((collector, mut parts)) => {
-                let renewed = collector.parts(engines(&parts));
-                for part in &mut parts {
-                    part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
-                }
-                Scanned::Unchanged(Unchanged {
-                    parts,
-                    looked_at: base.entries(),
-                    renewed,
-                })
-            }
-            Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
-        },
-    )
+            }));
+        }
+        Proof::Written(collector, written) => {
+            let part = scan.scan_written(&collector, written)?;
+            (collector, vec![part])
+        }
+        Proof::Unknown => {
+            drop(tree); // the walk opens the directories again
+            gather::collect(request, true, diagnostics)?
+        }
+    };
+    if !scan.is_same(&collector, &parts) {
+        return Ok(Scanned::Differing(Box::new(collector), parts));
+    }
+    let renewed = collector.parts(engines(&parts));
+    for part in &mut parts {
+        part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
+    }
+    Ok(Scanned::Unchanged(Unchanged {
+        parts,
+        looked_at: base.entries(),
+        renewed,
+    }))
 }
 
 /// For each row, whether the entry or anything below it has changed since the base. `None` if the

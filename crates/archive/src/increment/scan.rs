@@ -2,14 +2,12 @@
 //! the base (btrfs, XFS), only that is read, and the rest is taken from the base catalog.
 
 use catalog::rows::Collector;
-use catalog::since::{EngineStep, Scan, Written};
+use catalog::since::{EngineStep, Written};
 use gate::attribution::{self, Function};
 use walk::{Diagnostics, EngineKind, MountContext, Sink};
 
 use super::base::Base;
-use crate::gather::{
-    CollectOptions, Gather, GatherReason, Gathered, collect, directory_collector, engines,
-};
+use crate::gather::{CollectOptions, Gather, GatherReason, Gathered, directory_collector, engines};
 
 /// Collects the current tree for an increment.
 pub(super) struct DumpScan<'a> {
@@ -20,23 +18,17 @@ pub(super) struct DumpScan<'a> {
     pub(super) diagnostics: &'a Diagnostics,
 }
 
-impl DumpScan<'_> {
+impl<'a> DumpScan<'a> {
     /// The report's entry for a mount that was not walked.
     pub(super) fn part(&self, engine: EngineKind, why: GatherReason) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
-            gather: Gather::from_engine(engine),
             engine,
             why,
         }
     }
-}
 
-impl<'a> Scan for DumpScan<'a> {
-    type Started = Collector<'a>;
-    type Scanned = (Collector<'a>, Vec<Gathered>);
-
-    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
+    pub(super) fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
         // Racy entries would not be read again here, but other gathering methods dump them again,
         // and the archive must not depend on the method.
         if self.base.about().racy > 0 {
@@ -49,7 +41,7 @@ impl<'a> Scan for DumpScan<'a> {
         }
     }
 
-    fn few(by: EngineKind, entries: usize) -> usize {
+    pub(super) fn few(by: EngineKind, entries: usize) -> usize {
         // An increment reads and writes all rows of the catalog in any case, so reading only
         // written inodes saves little, and on ext4 nothing.
         match by {
@@ -58,7 +50,8 @@ impl<'a> Scan for DumpScan<'a> {
         }
     }
 
-    fn start(&self, mount: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
+    /// An empty collector, prepared before the file system is asked what was written.
+    pub(super) fn start(&self, mount: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
         attribution::set_phase(Function::Information);
         let collector = directory_collector(self.request, self.diagnostics)?;
         // `begin` reads the token for the new catalog, so it must precede every look at the tree.
@@ -66,33 +59,32 @@ impl<'a> Scan for DumpScan<'a> {
         Some(collector)
     }
 
-    fn scan_written(
+    /// Reads the entries written since the base; the rest is taken from the base.
+    pub(super) fn scan_written(
         &self,
-        collector: Collector<'a>,
+        collector: &Collector<'a>,
         written: Written<'_>,
-    ) -> Result<Self::Scanned, catalog::Error> {
+    ) -> Result<Gathered, catalog::Error> {
         let differing = written.differing;
         let source = &self.request.sources[0];
         let meta = written.context.top.meta;
         let place = (meta.dev, meta.mount);
-        differing.emit_unchanged(&self.base.reader, source, place, &collector)?;
-        differing.emit(source, &collector);
-        let why = GatherReason::Written(written.evidence);
-        Ok((collector, vec![self.part(written.by, why)]))
+        differing.emit_unchanged(&self.base.reader, source, place, collector)?;
+        differing.emit(source, collector);
+        Ok(self.part(written.by, GatherReason::Written(written.evidence)))
     }
 
-    fn scan_all(&self) -> Result<Self::Scanned, catalog::Error> {
-        Ok(collect(self.request, true, self.diagnostics)?)
-    }
-
-    fn digest(&self, (collector, parts): &Self::Scanned) -> Option<String> {
-        // Skipped entries are missing from both digests, which then prove nothing.
-        if !self.has_same_options || self.diagnostics.has_warnings() {
-            return None;
+    /// Whether the digest of a scan equals that of the base.
+    pub(super) fn is_same(&self, collector: &Collector<'_>, parts: &[Gathered]) -> bool {
+        let about = self.base.about();
+        // Skipped entries are missing from both digests, which then prove nothing. The digest does
+        // not reveal changes of racy entries.
+        if !self.has_same_options || self.diagnostics.has_warnings() || about.racy > 0 {
+            return false;
         }
-        let totals = collector.totals()?;
-        let parts = collector.parts(engines(parts));
-        self.base.check_sources(collector.sources(), &parts).ok()?;
-        Some(totals.digest.to_string())
+        let (sources, parts) = (collector.sources(), collector.parts(engines(parts)));
+        let totals = collector.totals();
+        totals.is_some_and(|totals| totals.digest.to_string() == about.digest)
+            && self.base.check_sources(sources, &parts).is_ok()
     }
 }

@@ -12,8 +12,8 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, MountContext, Sink, Summary,
-    WalkOptions, WalkReport, open_top, walk,
+    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, Sink, Summary, WalkOptions,
+    WalkReport, open_top, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind};
@@ -24,8 +24,8 @@ use crate::part::Part;
 use crate::query::DataSet;
 use crate::since::index::{Index, RowMatch, by_group};
 use crate::since::{
-    ComparedTree, EngineStep, Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, TreeNow,
-    Written, check_root, find_changes, gone_mounts,
+    ComparedTree, EngineStep, Evidence, GoneMount, OtherRoot, Proof, Reason, TreeNow, Written,
+    check_root, find_changes, gone_mounts,
 };
 use crate::warning::WarningKind;
 
@@ -178,11 +178,16 @@ pub fn changed(
         filter: options.filter(&about.options),
         diagnostics,
     };
-    let mut report = match find_changes(&reader, tree, &scan)? {
+    let accepts = |step, by| scan.accepts(step, by);
+    let few = |_, entries| 20 + entries / 50;
+    let mut report = match find_changes(&reader, &tree, accepts, few, |_, _| Some(()))? {
         Proof::Untouched { by, evidence, .. } => ChangedReport::new(by, evidence.into()),
-        Proof::SameDigest(Scanned::Walked(report, _))
-        | Proof::Unknown(Scanned::Written(report)) => report,
-        Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
+        Proof::Written((), written) => scan.compare_written(written)?,
+        Proof::Unknown => {
+            drop(tree); // the walk opens the directory again
+            scan.compare_digest()?
+                .map_or_else(|| scan.compare_all(), Ok)?
+        }
     };
     report.spare_hidden(options);
     if !options.excludes.is_empty() {
@@ -225,55 +230,37 @@ struct CatalogScan<'a> {
     diagnostics: &'a Diagnostics,
 }
 
-/// The extent of a scan.
-enum Scanned {
-    /// Only entries written since the catalog were read.
-    Written(ChangedReport),
-    /// All entries were read, to compute this digest; the report is valid if it equals the
-    /// catalog's.
-    Walked(ChangedReport, String),
-    /// Nothing was read, because a digest would prove nothing.
-    Unread,
-}
-
-impl Scan for CatalogScan<'_> {
-    type Started = ();
-    type Scanned = Scanned;
-
+impl CatalogScan<'_> {
     fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
         // An update needs all entries, so only tokens can avoid the walk.
         let is_wanted = step == EngineStep::Token || !self.options.update;
         is_wanted && self.options.by.is_none_or(|only| only == by)
     }
 
-    fn few(_: EngineKind, entries: usize) -> usize {
-        20 + entries / 50
-    }
-
-    fn start(&self, _: &MountContext<'_>, _: EngineKind) -> Option<()> {
-        Some(())
-    }
-
-    fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Error> {
+    /// Reads only the entries written since the catalog.
+    fn compare_written(&self, written: Written<'_>) -> Result<ChangedReport, Error> {
         let (by, mut differing) = (written.by, written.differing);
         let dir = &self.options.dir;
         let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, dir, &self.reader.about().parts);
         let compare = compare.with_predicates(&self.options.predicates);
-        compare.begin(written.context, by);
+        compare.begin(&written.context, by);
         differing.emit(dir, &compare);
-        Ok(Scanned::Written(ChangedReport {
+        Ok(ChangedReport {
             changes: Changes::resolve(self.reader, &index, &compare.into_found())?,
             ..ChangedReport::new(by, written.evidence.into())
-        }))
+        })
     }
 
-    fn scan_all(&self) -> Result<Scanned, Error> {
+    /// Walks, and compares the digest with the catalog's. `None` if it differs, or would prove
+    /// nothing.
+    fn compare_digest(&self) -> Result<Option<ChangedReport>, Error> {
+        let about = self.reader.about();
         // The digest does not reveal changes of racy entries. An update walks only once, to compare
         // and to write.
         let is_all = self.options.excludes.is_empty();
-        if self.reader.about().racy > 0 || self.options.update || !is_all {
-            return Ok(Scanned::Unread);
+        if about.racy > 0 || self.options.update || !is_all {
+            return Ok(None);
         }
         let sum = Summary::default();
         let walked = self.walk_to(&sum)?;
@@ -281,18 +268,9 @@ impl Scan for CatalogScan<'_> {
             warnings: self.diagnostics.take_warnings(),
             ..ChangedReport::walked(&walked, Evidence::SameDigest)
         };
-        Ok(Scanned::Walked(report, sum.totals().digest.to_string()))
+        Ok((sum.totals().digest.to_string() == about.digest).then_some(report))
     }
 
-    fn digest(&self, scanned: &Scanned) -> Option<String> {
-        match scanned {
-            Scanned::Walked(_, digest) => Some(digest.clone()),
-            Scanned::Written(_) | Scanned::Unread => None,
-        }
-    }
-}
-
-impl CatalogScan<'_> {
     fn walk_to(&self, sink: &dyn Sink) -> Result<WalkReport, Error> {
         let about = self.reader.about();
         let walk_options = WalkOptions {

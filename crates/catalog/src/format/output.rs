@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use base::pool::spawn;
+use base::pool::in_threads;
 use gate::sync::Mutex;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterPropertiesPtr;
@@ -247,17 +247,9 @@ impl Encoder {
             let encoded = encode_columns(encoded, &columns, rows, &row)?.0;
             Ok(columns.into_iter().zip(encoded))
         };
-        let shares: ParquetResult<Vec<_>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                .map(|thread| spawn(scope, move || share(thread)))
-                .collect();
-            let own = share(0);
-            let died = |_| Err(ParquetError::General("a thread has died".to_owned()));
-            let others = others.into_iter();
-            let others = others.map(|other| other.join().unwrap_or_else(died));
-            std::iter::once(own).chain(others).collect()
-        });
-        let mut columns: Vec<_> = shares?.into_iter().flatten().collect();
+        let shares = in_threads(0..threads, share).into_iter();
+        let shares = shares.collect::<ParquetResult<Vec<_>>>()?;
+        let mut columns: Vec<_> = shares.into_iter().flatten().collect();
         columns.sort_by_key(|(column, _)| *column);
         let mut inode_sums = InodeSums::default();
         (0..rows).for_each(|nth| inode_sums.add(&row(nth).meta));

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use base::pool::{OnPanic, spawn};
+use base::pool::{OnPanic, in_threads};
 use gate::attribution::{Function, with_function};
 use gate::sync::{Condvar, Mutex};
 use ondisk::pax::ArchiveId;
@@ -191,14 +191,8 @@ where
     fn write_all(&self, queue: &RowGroupQueue) -> Vec<RowTotals> {
         let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
         // Count the time as Other: the current phase of the dump is for its own threads.
-        let run = || with_function(Function::Other, || self.write_some(queue));
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
-            let own = run();
-            // A thread that panicked has already set the queue to failed.
-            let others = others.into_iter().filter_map(|other| other.join().ok());
-            std::iter::once(own).chain(others).collect()
-        })
+        let run = |_| with_function(Function::Other, || self.write_some(queue));
+        in_threads(0..threads, run)
     }
 
     /// Writes row groups until none is left, or writing fails.

@@ -14,16 +14,13 @@ mod data_set;
 mod group;
 mod sums;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-
-use base::pool::{OnPanic, spawn};
-use gate::sync::Mutex;
+use base::pool::{in_threads, share};
+use gate::machine::processors;
 use walk::Sink;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::predicate::select::Selected;
 
-use crate::ErrorKind;
 use crate::error::Error;
 pub use data_set::DataSet;
 use group::RowGroup;
@@ -59,77 +56,39 @@ impl DataSet {
         }
         let by = groups.by();
         groups.add_in_passes(MOST_LINKED_FILES, || {
-            self.in_threads(|pass| {
-                let mut adder = groups.adder();
-                pass.each_group(|rows| rows.add_up(predicates, by, &mut adder));
-            })
+            self.each_group(
+                || groups.adder(),
+                |adder, rows| rows.add_up(predicates, by, adder),
+            )
         })
     }
 
     fn read(&self, predicates: &Predicates, sink: &dyn Sink) -> Result<(), Error> {
         let fields = sink.fields();
-        self.in_threads(|pass| {
-            let mut worker = sink.worker();
-            pass.each_group(|rows| {
-                rows.emit(predicates, fields, &mut *worker)?;
-                worker.flush();
-                if sink.is_closed() {
-                    pass.is_over.store(true, Relaxed);
+        self.each_group(
+            || sink.worker(),
+            |worker, rows| {
+                if !sink.is_closed() {
+                    rows.emit(predicates, fields, &mut **worker)?;
+                    worker.flush();
                 }
                 Ok(())
-            });
+            },
+        )
+    }
+
+    /// Calls `read` for all row groups, in several threads, each with a state.
+    fn each_group<S>(
+        &self,
+        state: impl Fn() -> S + Sync,
+        read: impl Fn(&mut S, &RowGroup<'_>) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let pieces = self.pieces();
+        let threads = processors().min(MOST_THREADS).min(pieces.len());
+        let start = |run: &(dyn Fn(S) + Sync)| drop(in_threads(0..threads, |_| run(state())));
+        share(pieces.len(), start, |state, nth| {
+            let (file, group) = pieces[nth];
+            read(state, &RowGroup::new(self, file, group))
         })
-    }
-
-    /// Runs `work` in several threads that share the row groups.
-    fn in_threads(&self, work: impl Fn(&Pass<'_>) + Sync) -> Result<(), Error> {
-        let pass = Pass {
-            data: self,
-            next: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-            failed: Mutex::default(),
-        };
-        let threads = gate::machine::processors().min(MOST_THREADS);
-        let threads = threads.min(self.pieces().len());
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                spawn(scope, || pass.run(&work));
-            }
-            pass.run(&work);
-        });
-        pass.failed.into_inner().map_or(Ok(()), Err)
-    }
-}
-
-/// One pass over all row groups, shared by threads.
-struct Pass<'a> {
-    data: &'a DataSet,
-    next: AtomicUsize,
-    is_over: AtomicBool,
-    failed: Mutex<Option<Error>>,
-}
-
-impl Pass<'_> {
-    fn run(&self, work: impl Fn(&Pass<'_>)) {
-        let _on_panic = OnPanic(|| self.fail(self.data.error(ErrorKind::ThreadDied)));
-        work(self);
-    }
-
-    /// Calls `read` for row groups that no other thread has taken.
-    fn each_group(&self, mut read: impl FnMut(&RowGroup<'_>) -> Result<(), Error>) {
-        while !self.is_over.load(Relaxed) {
-            let next = self.next.fetch_add(1, Relaxed);
-            let Some(&(nth, group)) = self.data.pieces().get(next) else {
-                return;
-            };
-            if let Err(error) = read(&RowGroup::new(self.data, nth, group)) {
-                return self.fail(error);
-            }
-        }
-    }
-
-    fn fail(&self, error: Error) {
-        self.is_over.store(true, Relaxed);
-        self.failed.lock().get_or_insert(error);
     }
 }

@@ -7,7 +7,9 @@
 //!    report all inodes without names, which are compared with the catalog.
 //! 3. The digest: the whole tree is walked, and its digest is compared with the catalog's. No row
 //!    of the catalog is read.
-//! 4. All entries are compared one by one, with `index`. The two commands do that on their own.
+//! 4. All entries are compared one by one, with `index`.
+//!
+//! [`find_changes`] takes the first two; the two commands take the others on their own.
 
 use walk::{EngineKind, MountContext};
 
@@ -36,38 +38,6 @@ pub enum EngineStep {
     Written,
 }
 
-/// How a command scans the tree.
-pub trait Scan {
-    /// State prepared before the file system is asked what was written.
-    type Started;
-    /// The result of a scan.
-    type Scanned;
-
-    /// Whether a step may be taken, with this engine.
-    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool;
-
-    /// Maximum number of changes, among this many entries, for which comparing inodes is faster
-    /// than a walk. Changes are expensive: finding the paths of inodes requires reading
-    /// directories.
-    fn few(by: EngineKind, entries: usize) -> usize;
-
-    /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
-    fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
-
-    /// Reads the entries written since the catalog; all others are as in the catalog.
-    fn scan_written(
-        &self,
-        started: Self::Started,
-        written: Written<'_>,
-    ) -> Result<Self::Scanned, Error>;
-
-    /// Walks the whole tree.
-    fn scan_all(&self) -> Result<Self::Scanned, Error>;
-
-    /// The digest of a scan, if it can be compared with the catalog's.
-    fn digest(&self, scanned: &Self::Scanned) -> Option<String>;
-}
-
 /// Entries written since a catalog.
 pub struct Written<'a> {
     /// The engine that found the changes.
@@ -75,13 +45,13 @@ pub struct Written<'a> {
     /// The evidence for the changes.
     pub evidence: Evidence,
     /// The mount of the tree.
-    pub context: &'a MountContext<'a>,
+    pub context: MountContext<'a>,
     /// Rows that are no longer valid, and the new entries.
     pub differing: Differing,
 }
 
-/// The result of the first three steps.
-pub enum Proof<S: Scan> {
+/// The result of the first two steps.
+pub enum Proof<'a, S> {
     /// Nothing has changed, and no entry was read.
     Untouched {
         /// The engine that found this.
@@ -89,82 +59,65 @@ pub enum Proof<S: Scan> {
         /// The evidence that nothing has changed.
         evidence: Evidence,
         /// The prepared state; `None` if the tokens are those of the catalog.
-        started: Option<S::Started>,
+        started: Option<S>,
     },
-    /// Nothing has changed: the digest of the scan equals that of the catalog.
-    SameDigest(S::Scanned),
-    /// The scan must be compared with the catalog.
-    Unknown(S::Scanned),
+    /// All entries but these are as in the catalog.
+    Written(S, Written<'a>),
+    /// The whole tree must be walked.
+    Unknown,
 }
 
-/// Takes the first three steps listed above, until one decides.
-pub fn find_changes<S: Scan>(
+/// Takes the first two steps listed above, until one decides.
+///
+/// - `accepts` tells whether a step may be taken with an engine.
+/// - `few` is the maximum number of changes, among a number of entries, for which comparing inodes
+///   is faster than a walk. Changes are expensive: finding the paths of inodes requires reading
+///   directories.
+/// - `start` prepares a scan before the file system is asked what was written; `None` to walk.
+pub fn find_changes<'a, S>(
     catalog: &Reader,
-    tree: ComparedTree,
-    scan: &S,
-) -> Result<Proof<S>, Error> {
+    tree: &'a ComparedTree,
+    accepts: impl Fn(EngineStep, EngineKind) -> bool,
+    few: fn(EngineKind, usize) -> usize,
+    start: impl FnOnce(&MountContext<'_>, EngineKind) -> Option<S>,
+) -> Result<Proof<'a, S>, Error> {
     let about = catalog.about();
-    if let Some(by) = tree.is_untouched(about, |by| scan.accepts(EngineStep::Token, by)) {
+    if let Some(by) = tree.is_untouched(about, |by| accepts(EngineStep::Token, by)) {
         return Ok(Proof::Untouched {
             by,
             evidence: Evidence::Token(by),
             started: None,
         });
     }
-    let scanned = match scan_written(catalog, &tree, scan)? {
-        Some(Proof::Unknown(scanned)) => scanned,
-        Some(verdict) => return Ok(verdict),
-        None => {
-            drop(tree); // the walk opens the directories again
-            scan.scan_all()?
-        }
-    };
-    // The digest does not reveal changes of racy entries.
-    let is_same = about.racy == 0 && scan.digest(&scanned).is_some_and(|now| now == about.digest);
-    Ok(if is_same {
-        Proof::SameDigest(scanned)
-    } else {
-        Proof::Unknown(scanned)
-    })
-}
-
-/// Step 2: asks the file system what was written; `None` if it cannot tell, or a walk would be as
-/// fast.
-fn scan_written<S: Scan>(
-    catalog: &Reader,
-    tree: &ComparedTree,
-    scan: &S,
-) -> Result<Option<Proof<S>>, Error> {
     let [top] = &tree.tops[..] else {
-        return Ok(None);
+        return Ok(Proof::Unknown);
     };
-    if catalog.about().options.shard.is_some() {
-        return Ok(None); // an inode does not reveal its shard
+    if about.options.shard.is_some() {
+        return Ok(Proof::Unknown); // an inode does not reveal its shard
     }
-    let by = written::engine(catalog.about()).filter(|&by| scan.accepts(EngineStep::Written, by));
+    let by = written::engine(about).filter(|&by| accepts(EngineStep::Written, by));
     let context = tree.mount_context(top);
-    let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&context, by)?))) else {
-        return Ok(None);
+    let Some((by, started)) = by.and_then(|by| Some((by, start(&context, by)?))) else {
+        return Ok(Proof::Unknown);
     };
-    let Some(since) = written::Since::ask(catalog, tree, &context, S::few)? else {
-        return Ok(None);
+    let Some(since) = written::Since::ask(catalog, tree, &context, few)? else {
+        return Ok(Proof::Unknown);
     };
     if let Some(evidence) = since.is_nothing() {
-        return Ok(Some(Proof::Untouched {
+        return Ok(Proof::Untouched {
             by,
             evidence,
             started: Some(started),
-        }));
+        });
     }
     let Some((differing, evidence)) = since.differing(catalog)? else {
-        return Ok(None);
+        return Ok(Proof::Unknown);
     };
     let written = Written {
         by,
         evidence,
-        context: &context,
+        context,
         differing,
     };
-    let scanned = scan.scan_written(started, written)?;
-    Ok(Some(Proof::Unknown(scanned)))
+    Ok(Proof::Written(started, written))
 }

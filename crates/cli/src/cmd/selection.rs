@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::gather::{Listed, ListedSource};
 use archive::names::{read_names, read_patterns};
-use base::path::{below, components, join};
+use base::path::{absolute, below, components};
 use catalog::Options;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -47,8 +47,12 @@ impl Globs {
         for file in &self.exclude_from {
             globs.extend(read_patterns(file.as_bytes())?);
         }
-        let relative = dirs.iter().filter(|dir| !dir.starts_with(b"/"));
-        for (dir, absolute) in relative.filter_map(|dir| Some((dir, absolute(dir)?))) {
+        // After a symbolic link, `..` is not the directory above.
+        let is_plain = |dir: &[u8]| components(dir).all(|name| name != b"..");
+        let relative = dirs
+            .iter()
+            .filter(|dir| !dir.starts_with(b"/") && is_plain(dir));
+        for (dir, absolute) in relative.filter_map(|dir| Some((dir, absolute(dir).ok()?))) {
             let is_below =
                 |glob: &&Vec<u8>| below(&absolute, glob).is_some_and(|it| !it.is_empty());
             if let Some(glob) = globs.iter().find(is_below) {
@@ -108,17 +112,6 @@ impl Excludes {
             ..Options::default()
         })
     }
-}
-
-/// The absolute path of a relative DIR, without a system call on DIR, which could hang. `None` if DIR
-/// contains `..`: after a symbolic link, that is not the directory above.
-fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
-    let names: Vec<&[u8]> = components(dir).collect();
-    if names.contains(&&b".."[..]) {
-        return None;
-    }
-    let cwd = gate::fs::getcwd().ok()?;
-    Some(names.into_iter().fold(cwd, |path, name| join(&path, name)))
 }
 
 /// The names in the files of --files-from, followed by `sources`.

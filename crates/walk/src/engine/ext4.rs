@@ -40,7 +40,7 @@ pub(super) mod since;
 mod tree;
 mod unnamed;
 
-pub use device::journal_transactions;
+pub use device::{journal_transactions, read_superblock};
 pub use unnamed::{UnnamedInode, unnamed_inodes};
 
 pub(super) struct Ext4;

@@ -6,8 +6,7 @@
 //! e2fsck and xfs_repair need the file system to be unmounted, and `xfs_scrub` can repair a
 //! directory. The caller checks that the mount is still the same.)
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
+use base::pool;
 use gate::sync::Mutex;
 
 use super::bulkstat::since as bulkstat;
@@ -64,31 +63,22 @@ fn share<K: Sync, B>(
     /// Number of inodes that a thread takes at a time.
     const SPAN: usize = 8192;
     let spans: Vec<&[(u64, K)]> = known.chunks(SPAN).collect();
-    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Ok(Some(Vec::new())))));
-    crew(None, spans.len(), || {
-        let mut buffer = buffer();
-        while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            let differ = compare(&mut buffer, span);
-            let (seen, found) = &mut *found.lock();
-            *seen += span.len();
-            match (&mut *found, differ) {
-                (Ok(Some(all)), Ok(differ)) => {
-                    all.extend(differ);
-                    if is_worth(all.len(), *seen) {
-                        continue;
-                    }
-                    *found = Ok(None);
-                }
-                (_, Err(refusal)) => *found = Err(refusal),
-                (Ok(None) | Err(_), Ok(_)) => {}
-            }
-            return next.store(spans.len(), Relaxed);
-        }
+    let found = Mutex::new((0, Vec::new()));
+    let start = |run: &(dyn Fn(B) + Sync)| crew(None, spans.len(), || run(buffer()));
+    let ended = pool::share(spans.len(), start, |buffer, nth| {
+        let differ = compare(buffer, spans[nth]).map_err(Some)?;
+        let (seen, all) = &mut *found.lock();
+        *seen += spans[nth].len();
+        all.extend(differ);
+        is_worth(all.len(), *seen).then_some(()).ok_or(None)
     });
-    let (_, found) = found.into_inner();
-    let mut found = found?;
-    if let Some(all) = &mut found {
-        all.sort_unstable_by_key(|(ino, _)| *ino);
+    match ended {
+        Err(Some(refusal)) => Err(refusal),
+        Err(None) => Ok(None),
+        Ok(()) => {
+            let (_, mut all) = found.into_inner();
+            all.sort_unstable_by_key(|(ino, _): &Differing| *ino);
+            Ok(Some(all))
+        }
     }
-    Ok(found)
 }

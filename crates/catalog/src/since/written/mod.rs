@@ -31,7 +31,7 @@ pub(super) enum Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks the file system what was written; `None` if it cannot tell, or a walk would be as fast.
-    /// `few` is [`Scan::few`](super::Scan::few).
+    /// `few` is that of [`find_changes`](super::find_changes).
     pub(super) fn ask(
         reader: &'a Reader,
         tree: &ComparedTree,

@@ -10,7 +10,7 @@ use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
-use team::{Alone, Team};
+use team::Team;
 use walk::{Diagnostics, Explained};
 
 use super::automatic::{self, Pruning};
@@ -33,7 +33,7 @@ use crate::ranks::{self, agree, reported_by_first, start_together, tell_first};
 const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let start = Instant::now();
+    let begun = Instant::now();
     // Check options that need --prune here: the message of clap would list all requirements and
     // conflicts of --prune.
     if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
@@ -51,21 +51,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let is_shared = !(args.explain || args.dry_run);
     let prepared = prepare(args, is_shared && ranks::is_job());
-    let team = ranks::join(out, "each process dumps alone")?;
-    if !is_shared && team.rank() > 0 {
+    let joined = ranks::begin(out, "each process dumps alone", is_shared, begun)?;
+    let Some((team, start)) = joined else {
         return Ok(0); // rank 0 prints it
-    }
-    let team: Box<dyn Team> = match is_shared {
-        true => team,
-        false => Box::new(Alone), // the other ranks need not wait
     };
     args.load.apply(team.size());
-    // Exclude the wait for the other ranks, which is the launcher's time.
-    let start = if team.is_alone() {
-        start
-    } else {
-        Instant::now()
-    };
     reported_by_first(&*team, dump_all(args, prepared, start, &*team, out))
 }
 
@@ -341,11 +331,11 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     let possible: Vec<Possible<'_>> = possible.collect();
     let method = explained.first().map(|first| Gathered {
         path: first.path.clone(),
-        gather: wanted.unwrap_or(Gather::from_engine(first.plan.engine)),
         engine: first.plan.engine,
         why: GatherReason::Plan(first.plan.reason.clone()),
     });
     let report = DumpReport {
+        wanted,
         method: method.as_ref(),
         explain: Some(&possible),
         ..DumpReport::default()

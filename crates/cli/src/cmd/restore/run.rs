@@ -16,7 +16,7 @@ use gate::Errno;
 use gate::fs::Open;
 use gate::long::open_long;
 use gate::lookup::may_create_in;
-use team::{Alone, Team};
+use team::Team;
 use walk::check_same_directory;
 
 use super::show::{self, SCHEMA};
@@ -28,28 +28,17 @@ use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
 use crate::ranks::show::note_ranks;
-use crate::ranks::{self, agree, of_first, reported_by_first, start_together, tell_first};
+use crate::ranks::{agree, begin, of_first, reported_by_first, start_together, tell_first};
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let start = Instant::now();
-    let team = ranks::join(out, "each process restores alone")?;
-    if args.dry_run && team.rank() > 0 {
+    let alone = "each process restores alone";
+    let Some((team, start)) = begin(out, alone, !args.dry_run, Instant::now())? else {
         return Ok(0); // rank 0 prints the dry run
-    }
-    let team: Box<dyn Team> = match args.dry_run {
-        true => Box::new(Alone), // the other ranks need not wait
-        false => team,
     };
     if let (Some(_), Some(state)) = (&args.to, &args.state) {
         return write_one(args, state.as_bytes(), out);
     }
     args.load.apply(team.size());
-    // Exclude the wait for the other ranks, which is the launcher's time.
-    let start = if team.is_alone() {
-        start
-    } else {
-        Instant::now()
-    };
     reported_by_first(&*team, restore_all(args, start, &*team, out))
 }
 

@@ -28,6 +28,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::btrfs::{BUFFER, search};
+use base::pool::share;
 use gate::fs::{At, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Result};
@@ -284,17 +285,14 @@ fn in_parallel<T: Sync, A: Send>(
     all: &[T],
     work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync,
 ) -> Result<Vec<A>> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    crew(None, all.len(), || {
-        let mut buffer = vec![0; BUFFER];
-        loop {
-            let nth = next.fetch_add(1, Relaxed);
-            let Some(one) = all.get(nth) else { return };
-            let result = work(one, &mut buffer);
-            results.lock().push((nth, result));
-        }
-    });
+    let results = Mutex::new(Vec::new());
+    let start = |run: &(dyn Fn(_) + Sync)| crew(None, all.len(), || run(vec![0; BUFFER]));
+    share(all.len(), start, |buffer, nth| {
+        let result = work(&all[nth], buffer)?;
+        results.lock().push((nth, result));
+        Ok(())
+    })?;
     let mut results = results.into_inner();
     results.sort_unstable_by_key(|(nth, _)| *nth);
-    results.into_iter().map(|(_, result)| result).collect()
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }

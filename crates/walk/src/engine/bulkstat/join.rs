@@ -4,8 +4,9 @@
 //! by inode number, and reads the inodes, which bulkstat returns in the same order, from the first
 //! name's on.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::convert::Infallible;
 
+use base::pool::share;
 use gate::fs::Time;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
@@ -23,27 +24,29 @@ use crate::sink::Worker;
 /// name.
 pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
-    let next = AtomicUsize::new(0);
     let most = spans.len().min(most_threads());
-    crew(job.threads, most, || {
-        let mut joiner = Joiner {
-            job,
-            names,
-            shape,
-            since,
-            worker: job.sink.worker(),
-            dir: None,
-            path: Vec::new(),
-            place: None,
-            batch: Vec::with_capacity(BATCH),
-            unread: Vec::new(),
-        };
-        let mut buffer = BulkBuffer::new(ROWS);
-        while let Some(&span) = spans.get(next.fetch_add(1, Relaxed))
-            && !job.is_over()
-        {
-            joiner.span(&names_of(names, span), &mut buffer);
+    let start = |run: &(dyn Fn(_) + Sync)| {
+        crew(job.threads, most, || {
+            let joiner = Joiner {
+                job,
+                names,
+                shape,
+                since,
+                worker: job.sink.worker(),
+                dir: None,
+                path: Vec::new(),
+                place: None,
+                batch: Vec::with_capacity(BATCH),
+                unread: Vec::new(),
+            };
+            run((joiner, BulkBuffer::new(ROWS)));
+        })
+    };
+    let Ok(()) = share(spans.len(), start, |(joiner, buffer), nth| {
+        if !job.is_over() {
+            joiner.span(&names_of(names, spans[nth]), buffer);
         }
+        Ok::<(), Infallible>(())
     });
 }
 

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::Builder;
 
-use gate::meter::spawn_scoped;
+use base::pool::in_threads;
 
 use super::device::Device;
 use crate::job::Job;
@@ -32,17 +31,7 @@ impl Crew<'_> {
             job: self.job,
         };
         let threads = items.div_ceil(most).min(states.len());
-        let Some((own, others)) = states[..threads].split_first_mut() else {
-            return;
-        };
-        std::thread::scope(|scope| {
-            for state in others {
-                let work = &work;
-                // If a thread cannot be started, fewer threads do the work.
-                let _ = spawn_scoped(scope, Builder::new(), move || work(state, claims));
-            }
-            work(own, claims);
-        });
+        in_threads(&mut states[..threads], |state| work(state, claims));
     }
 }
 

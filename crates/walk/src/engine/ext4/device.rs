@@ -47,23 +47,9 @@ impl Device {
     }
 
     pub(super) fn on(fd: Fd, name: String) -> Result<Device, EngineRefusal> {
-        let mut bytes = [0; superblock::LENGTH];
-        let mut tries = 3;
-        let superblock = loop {
-            let read = read_whole(&fd, superblock::OFFSET, &mut bytes);
-            read.map_err(|e| EngineAction::ReadDevice(name.clone()).failed(e))?;
-            tries -= 1;
-            match Superblock::parse(&bytes) {
-                Ok(superblock) => break superblock,
-                Err(Error::SuperblockChecksum) if tries > 0 => {
-                    std::thread::sleep(Duration::from_millis(1))
-                }
-                Err(error) => return Err(EngineRefusal::Superblock(error)),
-            }
-        };
         Ok(Device {
+            superblock: read_superblock(&fd, name)?,
             fd,
-            superblock,
             groups: Vec::new(),
             cold: AtomicU32::new(0),
         })
@@ -232,6 +218,27 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
             Err(EngineAction::OpenDevice(shown(&path)).failed(errno))
         }
         Err(None) => Err(EngineRefusal::NoDevice(dev)),
+    }
+}
+
+/// Reads the superblock of the device `name`. The kernel may be writing it, so a superblock with a
+/// wrong checksum is read again.
+///
+/// # Errors
+/// The device cannot be read; its superblock is invalid, or of an unsupported file system.
+pub fn read_superblock(device: &Fd, name: String) -> Result<Superblock, EngineRefusal> {
+    let mut bytes = [0; superblock::LENGTH];
+    let mut tries = 3;
+    loop {
+        let read = read_whole(device, superblock::OFFSET, &mut bytes);
+        read.map_err(|e| EngineAction::ReadDevice(name.clone()).failed(e))?;
+        tries -= 1;
+        match Superblock::parse(&bytes) {
+            Err(Error::SuperblockChecksum) if tries > 0 => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
+            parsed => return parsed.map_err(EngineRefusal::Superblock),
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) mod snapshot;
 pub(crate) struct DumpReport<'a> {
     pub(crate) archive: Option<&'a [u8]>,
     pub(crate) level: Option<u8>,
+    /// With `--explain`, the requested method of reading metadata.
+    pub(crate) wanted: Option<Gather>,
     /// The method of reading metadata on the mount of the first source, with its reason; `None` if
     /// no source is a directory.
     pub(crate) method: Option<&'a Gathered>,
@@ -49,8 +51,8 @@ pub(crate) struct DumpReport<'a> {
 
 impl DumpReport<'_> {
     fn gather(&self) -> &'static str {
-        let gather = self.method.map_or(Gather::Combined, |method| method.gather);
-        gather.name()
+        let used = || self.method.map_or(Gather::Combined, Gathered::method);
+        self.wanted.unwrap_or_else(used).name()
     }
 
     fn why(&self) -> String {

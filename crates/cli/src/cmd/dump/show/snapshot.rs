@@ -25,7 +25,7 @@ json_object!(SnapshotReport<'_>, |report| {
     "snapshot": report.snapshot.id,
     "parent": report.snapshot.parent,
     "tree": report.snapshot.record.tree,
-    "gather": report.method.map_or(Gather::Combined, |method| method.gather).name(),
+    "gather": report.method.map_or(Gather::Combined, Gathered::method).name(),
     "engine": report.method.map(|method| method.engine.name()),
     "files_new": report.snapshot.summary.files_new,
     "files_changed": report.snapshot.summary.files_changed,

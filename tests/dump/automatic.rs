@@ -841,12 +841,12 @@ fn runs_are_reported_for_monitoring() {
         0.0
     );
     let (mounts, _) = monitored(&["mounts", "--check", "/proc"], 0);
-    assert!(
-        mounts
-            .keys()
-            .any(|name| name.starts_with("fathom_mounts_mount_ok{mount=\"/proc\",verdict=\"ok\"")),
-        "{mounts:?}"
-    );
+    for series in [
+        r#"fathom_mounts_mount_ok{mount="/proc"}"#,
+        r#"fathom_mounts_mount_verdict{mount="/proc",verdict="ok"}"#,
+    ] {
+        assert_eq!(mounts.get(series), Some(&1.0), "{series}: {mounts:?}");
+    }
     assert_eq!(
         fs::read_to_string(at.join("report.ndjson"))
             .unwrap()

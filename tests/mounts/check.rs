@@ -483,3 +483,42 @@ fn removed_mount_root_is_stale_without_a_server() {
         });
     }
 }
+
+#[test]
+fn a_visible_mount_over_others_has_metrics() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let tree = base.join("tree");
+            let (stacked, covered) = (tree.join("stacked"), tree.join("covered"));
+            tmpfs(&stacked);
+            tmpfs(&covered);
+            tmpfs(&covered);
+            let _server = serve(Hung, &stacked);
+            let metrics = base.join("mounts.prom");
+            let words = args![
+                "mounts",
+                &tree,
+                "--check",
+                "--deadline",
+                "500ms",
+                "--metrics",
+                &metrics
+            ];
+            run(&mut fathom(words)).exits(1);
+            let text = fs::read_to_string(&metrics).unwrap();
+            let lines = |name: &str, mount: &Path| -> Vec<String> {
+                let start = format!("fathom_mounts_{name}{{mount=\"{}\"", mount.display());
+                let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
+                lines.map(str::to_owned).collect()
+            };
+            assert_eq!(lines("mount_ok", &stacked), ["} 0"], "{text}");
+            assert_eq!(
+                lines("mount_verdict", &stacked),
+                [",verdict=\"hung\"} 1"],
+                "{text}"
+            );
+            assert_eq!(lines("mount_ok", &covered), ["} 1"], "{text}");
+            assert_eq!(lines("mount_verdict", &covered).len(), 1, "{text}");
+        });
+    }
+}

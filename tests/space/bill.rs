@@ -7,8 +7,9 @@ use std::process::Command;
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
 use crate::support::build::{bind, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
+use crate::support::run::args;
 use crate::support::tool::tool;
-use crate::support::{Need, in_namespace, require};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A field of `tune2fs -l`.
 fn tuned(at: &Path, field: &str) -> i64 {
@@ -106,6 +107,18 @@ fn xfs_is_accounted_for_with_and_without_owners() {
                     let shared = bytes(item(&result, "shared", None));
                     let near = (copies + shared).unsigned_abs();
                     assert!(near < MIB && shared < 0, "{make:?}: {copies} {shared}");
+                    // The owners and ages count shared blocks like the directories do.
+                    let ran = run(&mut fathom(args!["space", &at, "-q"]));
+                    let text = String::from_utf8_lossy(&ran.stdout);
+                    let lines = text.lines().filter(|line| line.starts_with("by "));
+                    let lines: Vec<_> = lines.collect();
+                    assert!(
+                        lines.len() == 2
+                            && lines
+                                .iter()
+                                .all(|it| it.contains(", counted more than once -")),
+                        "{text}"
+                    );
                 }
             }
         });

@@ -65,7 +65,40 @@ fn check(result: &Value, at: &Path, most: i64) {
         let all = result[field].as_array().unwrap().iter();
         all.map(|it| it["bytes"].as_u64().unwrap()).sum::<u64>()
     };
-    assert_eq!(of("owners"), of("ages"));
+    // Owners and ages divide the files.
+    let items = result["items"].as_array().unwrap().iter();
+    let files = items.filter(|it| {
+        let kind = it["kind"].as_str().unwrap();
+        ["files", "hidden"].contains(&kind) || it["part"] == "within"
+    });
+    let files: i64 = files.map(bytes).sum();
+    assert_eq!(
+        [of("owners"), of("ages")],
+        [files.cast_unsigned(); 2],
+        "{result:#}"
+    );
+    check_percent(result, at);
+}
+
+/// Compares the percentages with those of df(1).
+#[track_caller]
+fn check_percent(result: &Value, at: &Path) {
+    let columns = "--output=pcent,itotal,iused,ipcent";
+    let text = tool(Command::new("df").arg(columns).arg(at));
+    let text = String::from_utf8(text).unwrap();
+    let words: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+    let number = |word: &str| word.trim_end_matches('%').parse::<u64>().ok();
+    let [percent, total, used, inodes] = words[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(result["percent"].as_u64(), number(percent), "{text}");
+    let expected = match number(total) {
+        Some(0) | None => Value::Null,
+        total => {
+            serde_json::json!({"total": total, "used": number(used), "percent": number(inodes)})
+        }
+    };
+    assert_eq!(result["inodes"], expected, "{text}");
 }
 
 /// Creates a file of `size` bytes with incompressible data.

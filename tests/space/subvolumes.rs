@@ -108,3 +108,30 @@ fn a_snapshot_that_no_mount_shows_is_named_by_its_number() {
         });
     }
 }
+
+#[test]
+fn a_copy_that_shares_extents_counts_for_one_owner() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("btrfs");
+            assert!(mounted(BTRFS[0], &at));
+            let first = file(&dir(at.join("a")).join("file"), 30 * MIB);
+            let copy = dir(at.join("b")).join("copy");
+            let mut cp = Command::new("cp");
+            tool(cp.arg("--reflink=always").arg(&first).arg(&copy));
+            std::os::unix::fs::chown(&copy, Some(1001), None).unwrap();
+            tool(Command::new("sync").arg("-f").arg(&at));
+            let result = space(&at);
+            check(&result, &at, 20);
+            let of = |owner: &str| {
+                let mut owners = result["owners"].as_array().unwrap().iter();
+                let sums = owners.find(|it| it["owner"] == owner).unwrap();
+                (sums["files"].clone(), bytes(sums))
+            };
+            let size = 30 * MIB.cast_signed();
+            assert_eq!(of("1001"), (1.into(), 0), "{result:#}");
+            assert_eq!(of("root").1, size, "{result:#}");
+            assert_eq!(bytes(item(&result, "shared", None)), size);
+        });
+    }
+}

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{MIB, bytes, file, grow, item};
 use crate::support::build::{chmod, dir, tmpfs};
-use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::fuse::Manner::Hung;
 use crate::support::fuse::serve;
 use crate::support::restrict::fathom_as_nobody;
@@ -74,8 +74,9 @@ fn what_another_user_cannot_see_is_said() {
             let value = ran.json();
             let warnings = value["warnings"].as_array().unwrap().iter();
             let messages: Vec<_> = warnings.map(|it| it["message"].as_str().unwrap()).collect();
+            let beneath = format!("cannot look beneath 1 mount point: '{}/m';", at.display());
             for part in [
-                "cannot look beneath 1 mount point;",
+                &*beneath,
                 "cannot read the open files of",
                 "cannot read the superblock on the device",
                 "cannot read this and 2 other files and directories",
@@ -233,7 +234,7 @@ fn full_file_systems_are_told_for_monitoring() {
         rustix::mount::mount("full", &disk, "tmpfs", flags, c"size=1m").unwrap();
         std::fs::write(disk.join("f"), vec![1; 1 << 19]).unwrap();
         let metrics = ground.join("full.prom");
-        let words = |most| {
+        let words = |most: &str| {
             args![
                 "space",
                 &disk,
@@ -247,8 +248,24 @@ fn full_file_systems_are_told_for_monitoring() {
         run(&mut fathom(words("60"))).exits(0);
         let ran = run(&mut fathom(words("40%"))).exits(1);
         assert!(ran.stderr.contains("more than --threshold 40 %"), "{ran}");
+        let result = super::space(&disk);
+        let percent = result["percent"].as_u64().unwrap();
+        run(&mut fathom(words(&percent.to_string()))).exits(0);
+        let ran = run(&mut fathom(words(&(percent - 1).to_string()))).exits(1);
+        let expected = format!(
+            "{percent} % of the space is used, more than --threshold {} %",
+            percent - 1
+        );
+        assert!(ran.stderr.contains(&expected), "{ran}");
         let text = std::fs::read_to_string(&metrics).unwrap();
+        let ratio = format!("}} {}\n", percent as f64 / 100.0);
+        assert!(
+            text.contains("fathom_space_used_ratio{") && text.contains(&ratio),
+            "{text}"
+        );
         for line in [
+            "fathom_space_inodes{directory=",
+            "fathom_space_inodes_used{directory=",
             "fathom_space_exit_status{directory=",
             "fathom_space_used_bytes{directory=",
             "kind=\"files\"",
@@ -257,4 +274,41 @@ fn full_file_systems_are_told_for_monitoring() {
         }
         crate::support::build::unmount_whole(&disk);
     });
+}
+
+#[test]
+fn a_file_system_without_free_inodes_is_full() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let few = Make {
+                name: "few inodes",
+                mkfs: "-N 64",
+                ..EXT4[0]
+            };
+            let at = base.join("ext4");
+            assert!(mounted(few, &at));
+            file(&at.join("big"), 4 * MIB);
+            let line = |words: [std::ffi::OsString; 2]| {
+                let ran = run(&mut fathom(words));
+                String::from_utf8_lossy(&ran.stdout).contains("\ninodes: ")
+            };
+            assert!(!line(args!["space", &at]));
+            run(&mut fathom(args!["space", &at, "--threshold", "90"])).exits(0);
+            while fs::write(
+                at.join(format!("file {}", fs::read_dir(&at).unwrap().count())),
+                "",
+            )
+            .is_ok()
+            {}
+            let result = super::space(&at);
+            super::check(&result, &at, 5);
+            let inodes = &result["inodes"];
+            assert_eq!(inodes["percent"], 100, "{inodes}");
+            assert_eq!(inodes["used"], inodes["total"], "{inodes}");
+            assert!(line(args!["space", &at]));
+            let ran = run(&mut fathom(args!["space", &at, "-q", "--threshold", "90"])).exits(1);
+            let expected = "100 % of the inodes are used, more than --threshold 90 %";
+            assert!(ran.stderr.contains(expected), "{ran}");
+        });
+    }
 }

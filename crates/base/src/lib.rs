@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`btrfs`] | searches of btrfs's trees |
+//! | [`capacity`] | space and inodes of a file system, and the percentages of df(1) |
 //! | [`path`] | paths as bytes |
 //! | [`warning`] | what was skipped or found wrong |
 //! | [`directory`] | the entries of a directory |
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
+pub mod capacity;
 pub mod child;
 pub mod directory;
 pub mod path;
@@ -19,4 +21,5 @@ pub mod pool;
 pub mod runs;
 pub mod warning;
 
+pub use capacity::Capacity;
 pub use warning::{Warning, WarningReason, Warnings};

@@ -1,7 +1,7 @@
 //! The result of `fathom space`: items of a file system, none of which share a byte, and their
 //! sums.
 
-use base::Warning;
+use base::{Capacity, Warning};
 use ondisk::Time;
 use walk::EngineKind;
 
@@ -250,12 +250,8 @@ pub struct Bill {
     pub fstype: Vec<u8>,
     /// The device of the file system.
     pub source: Option<Vec<u8>>,
-    /// The size reported by df(1), in bytes; 0 if the file system reports none.
-    pub size: u64,
-    /// The used bytes reported by df(1).
-    pub used: u64,
-    /// The available bytes reported by df(1).
-    pub available: u64,
+    /// The space and inodes reported by df(1); the size is 0 if the file system reports none.
+    pub capacity: Capacity,
     /// The engine that read the files.
     pub engine: EngineKind,
     /// The number of files and directories.
@@ -277,7 +273,7 @@ impl Bill {
     /// during the reading or share blocks.
     pub fn unaccounted(&self) -> i64 {
         let items = self.items.iter().filter(|item| item.is_in_used);
-        signed(i128::from(self.used) - exact_sum(items))
+        signed(i128::from(self.capacity.used) - exact_sum(items))
     }
 }
 

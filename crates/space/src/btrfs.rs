@@ -27,7 +27,7 @@ use crate::bill::{Item, ItemKind, Part, Remedy, sum};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
-use crate::source::{TableSource, copy_of, covered, signed};
+use crate::source::{TableSource, beneath, copy_of, covered, signed};
 
 /// Reads the extents of all subvolumes. `None` without the permission to do so: then the files are
 /// walked.
@@ -57,7 +57,9 @@ fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<F
     for tree in all.keys().filter(|tree| **tree != own) {
         // A subvolume whose deletion is in progress may have no tree any more.
         let holder = Holder::Subvolume(*tree);
-        match tree::read_extents(fd, *tree, |extent| extents.add(extent, holder)) {
+        match tree::read_extents(fd, *tree, |extent| {
+            extents.add(extent, holder);
+        }) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -108,7 +110,7 @@ fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Claims {
     let covered = covered(source.mount, source.mount_point, source.table);
     let copy = copy_of(source.top);
     if copy.is_none() && !covered.is_empty() {
-        let kind = WarningKind::Beneath(covered.len());
+        let kind = beneath(source.mount_point, &covered);
         warnings.push(Warning::about(source.mount_point, kind));
     }
     let dir = copy.as_ref().map_or(&*source.top.fd, |(fd, ..)| fd);

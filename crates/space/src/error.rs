@@ -36,6 +36,19 @@ fn plural(n: usize, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
+/// The first of several paths, quoted, and the number of the others.
+fn few(paths: &[Vec<u8>]) -> String {
+    const MOST: usize = 3;
+    let few = paths.iter().take(MOST);
+    // Escaped like a name in a table: a control character must not reach the terminal.
+    let few = few.map(|path| format!("'{}'", String::from_utf8_lossy(path).escape_debug()));
+    let few = few.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(MOST) {
+        0 => few,
+        more => format!("{few} and {more} more"),
+    }
+}
+
 /// Data that is missing in the result.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -44,8 +57,9 @@ pub enum WarningKind {
     PartOnly(Vec<u8>),
     #[error("the mount table has no entry for this mount")]
     UnknownMount,
-    #[error("cannot look beneath {}", plural(*.0, "mount point", "mount points"))]
-    Beneath(usize),
+    /// The paths of the mount points.
+    #[error("cannot look beneath {}: {}", plural(.0.len(), "mount point", "mount points"), few(.0))]
+    Beneath(Vec<Vec<u8>>),
     #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
     Processes(usize),
     /// Reading this process blocked: perhaps it waits for a dead server.
@@ -91,5 +105,26 @@ impl WarningReason for WarningKind {
             WarningKind::NoSize => "nothing can be compared with the sum of the files",
         };
         Some(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_names_the_first_mount_points() {
+        let text = |names: &[&str]| {
+            let paths = names.iter().map(|name| name.as_bytes().to_vec());
+            WarningKind::Beneath(paths.collect()).to_string()
+        };
+        assert_eq!(
+            text(&["/a\n"]),
+            "cannot look beneath 1 mount point: '/a\\n'"
+        );
+        assert_eq!(
+            text(&["/a", "/b", "/c", "/d", "/e"]),
+            "cannot look beneath 5 mount points: '/a', '/b', '/c' and 2 more"
+        );
     }
 }

@@ -2,13 +2,15 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use base::path::below;
+use base::path::{below, join};
 use gate::Fd;
 use gate::long::reach;
 use gate::mount::open_tree_clone;
 use ondisk::Mount;
 use walk::entry::joined;
 use walk::{Top, open_top};
+
+use crate::error::WarningKind;
 
 /// A mount of the examined file system, with the mount table.
 pub(crate) struct TableSource<'a> {
@@ -52,6 +54,12 @@ pub(crate) fn covered(mount: &Mount, mount_point: &[u8], table: &[Mount]) -> Vec
     covered.sort();
     covered.dedup();
     covered
+}
+
+/// The reason of a warning that the files beneath `covered` cannot be read.
+pub(crate) fn beneath(mount_point: &[u8], covered: &[Vec<u8>]) -> WarningKind {
+    let paths = covered.iter().map(|rel| join(mount_point, rel));
+    WarningKind::Beneath(paths.collect())
 }
 
 #[cfg(test)]

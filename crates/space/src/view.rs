@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Warning;
 use base::path::{below, join};
+use base::{Capacity, Warning};
 use gate::Gate;
 use gate::fs::{CWD, Statfs, fstatfs, syncfs};
 use mounts::Point;
@@ -21,7 +21,7 @@ use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, 
 use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, Marks};
-use crate::source::{TableSource, copy_of, covered, signed};
+use crate::source::{TableSource, beneath, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
 /// A mount of the examined file system.
@@ -145,9 +145,10 @@ impl View {
             b"btrfs" => btrfs::add(&source, &statfs, &mut items, &mut warnings),
             _ => add_reserve(&statfs, &mut items),
         }
-        let used = statfs.size.saturating_sub(statfs.free);
+        let capacity = Capacity::from_statfs(&statfs);
         if fstype == b"ext4" {
-            let missing = signed(used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
+            let missing =
+                signed(capacity.used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
             ext4::add_unnamed(&source, missing, &mut items);
         }
         if statfs.size == 0 {
@@ -161,9 +162,7 @@ impl View {
             mount_point: self.mount_point,
             fstype,
             source: self.mount.content.source.clone(),
-            size: statfs.size,
-            used,
-            available: statfs.available,
+            capacity,
             engine,
             files: files.files,
             items,
@@ -204,7 +203,7 @@ impl View {
             }
             None => {
                 if !covered.is_empty() {
-                    let kind = WarningKind::Beneath(covered.len());
+                    let kind = beneath(&self.mount_point, &covered);
                     self.warnings.push(Warning::about(&self.mount_point, kind));
                 }
                 let paths: Vec<_> = covered

@@ -3,52 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+pub use base::Capacity;
 use base::path::below;
 use mounts::check::Verdict;
 use mounts::fault::Fault;
 use mounts::{Point, is_pseudo, may_hang};
 use ondisk::Dev;
-
-/// Space and inodes of a file system, as reported by statfs(2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Capacity {
-    /// The total space in bytes.
-    pub size: u64,
-    /// The used space in bytes.
-    pub used: u64,
-    /// The space in bytes that unprivileged users may use.
-    pub available: u64,
-    /// The total number of inodes; 0 if it is not fixed.
-    pub inodes: u64,
-    /// Number of used inodes.
-    pub inodes_used: u64,
-}
-
-impl Capacity {
-    /// The used percentage of the space, as df(1) computes it: without the reserve for root.
-    pub fn percent(&self) -> Option<f64> {
-        percent(self.used, self.used.saturating_add(self.available))
-    }
-
-    /// The used percentage of the inodes.
-    pub fn inodes_percent(&self) -> Option<f64> {
-        percent(self.inodes_used, self.inodes)
-    }
-
-    /// Whether no inodes are left, even if space is available.
-    pub fn lacks_inodes(&self) -> bool {
-        self.inodes > 0 && self.inodes_used >= self.inodes
-    }
-
-    /// Whether users have no space or no inodes left.
-    fn is_full(&self) -> bool {
-        self.lacks_inodes() || self.used > 0 && self.available == 0
-    }
-}
-
-fn percent(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
-}
 
 /// The state of a file system, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -213,7 +173,6 @@ fn is_image(fstype: &[u8]) -> bool {
 }
 
 fn state(point: &Point, capacity: Option<Capacity>) -> FsState {
-    const NEARLY: f64 = 90.0;
     let fstype = point.fstype().unwrap_or_default();
     let is_read_only = point
         .content
@@ -231,11 +190,13 @@ fn state(point: &Point, capacity: Option<Capacity>) -> FsState {
         _ if is_image(fstype) => FsState::Ok,
         _ if point.fault == Some(Fault::ReadOnly) => FsState::ReadOnlyByError,
         _ if point.fault.is_some() => FsState::Failing,
-        (verdict, Some(percent)) if !is_read_only && percent >= NEARLY => match is_full {
-            true => FsState::Full,
-            false if verdict == Some(Verdict::Slow) => FsState::Slow,
-            false => FsState::NearlyFull,
-        },
+        (verdict, Some(percent)) if !is_read_only && percent >= Capacity::NEARLY_FULL => {
+            match is_full {
+                true => FsState::Full,
+                false if verdict == Some(Verdict::Slow) => FsState::Slow,
+                false => FsState::NearlyFull,
+            }
+        }
         (Some(Verdict::Slow), _) => FsState::Slow,
         (None, None) if may_hang(fstype) => FsState::NotChecked,
         _ if is_read_only => FsState::ReadOnly,

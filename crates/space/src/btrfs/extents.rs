@@ -43,14 +43,19 @@ impl Holder {
 pub(super) struct Extents(HashMap<u64, (u64, Holder)>);
 
 impl Extents {
-    /// Adds a reference.
-    pub(super) fn add(&mut self, extent: DataExtent, holder: Holder) {
+    /// Adds a reference. Returns the bytes that no earlier reference has.
+    pub(super) fn add(&mut self, extent: DataExtent, holder: Holder) -> u64 {
         match self.0.entry(extent.start) {
-            Slot::Vacant(slot) => drop(slot.insert((extent.bytes, holder))),
+            Slot::Vacant(slot) => {
+                slot.insert((extent.bytes, holder));
+                extent.bytes
+            }
             Slot::Occupied(mut slot) => {
                 let (bytes, old) = slot.get_mut();
+                let more = extent.bytes.saturating_sub(*bytes);
                 *bytes = extent.bytes.max(*bytes);
                 *old = old.and(holder);
+                more
             }
         }
     }

@@ -158,6 +158,9 @@ impl<'a> SubvolumeTree<'a> {
     }
 
     /// Adds the extents of all files to their places.
+    ///
+    /// An extent that several files share counts for the owner and the age of the file with the
+    /// lowest inode number, so that these sums divide the bytes of the places.
     pub(super) fn count(&self, extents: &mut Extents) -> (Files, Vec<OwnedPlace>) {
         let mut places = ExtentPlaces {
             tree: self,
@@ -166,28 +169,36 @@ impl<'a> SubvolumeTree<'a> {
             reached: HashMap::new(),
         };
         let mut totals = FileTotals::new();
-        let mut from = 0;
-        for file in &self.files {
-            let own = &self.extents[from..from + file.extents];
-            from += file.extents;
-            if file.inode.nlink == 0 {
-                own.iter()
-                    .for_each(|extent| extents.add(*extent, Holder::Deleted));
-                continue;
-            }
+        for (file, own) in self.files().filter(|(file, _)| file.inode.nlink > 0) {
             let reached = places.of_file(file);
+            let holder = Holder::Place(reached.place);
+            let own = own.iter().map(|extent| extents.add(*extent, holder));
             totals.add(
                 &Counted {
-                    bytes: file.inode.nbytes,
+                    bytes: own.fold(0, u64::saturating_add),
                     owner: file.inode.uid,
                     mtime: file.inode.mtime,
                 },
                 reached.cache,
             );
-            own.iter()
-                .for_each(|extent| extents.add(*extent, Holder::Place(reached.place)));
+        }
+        // Deleted files come last: an extent that a deleted file shares with a named one counts for
+        // the owner of the named one.
+        let deleted = self.files().filter(|(file, _)| file.inode.nlink == 0);
+        for extent in deleted.flat_map(|(_, own)| own) {
+            extents.add(*extent, Holder::Deleted);
         }
         (totals.into_files(), places.all)
+    }
+
+    /// All files by inode number, each with its references to extents.
+    fn files(&self) -> impl Iterator<Item = (&ExtentFile, &[DataExtent])> {
+        let mut from = 0;
+        self.files.iter().map(move |file| {
+            let own = &self.extents[from..from + file.extents];
+            from += file.extents;
+            (file, own)
+        })
     }
 }
 
@@ -273,5 +284,45 @@ impl ExtentPlaces<'_> {
             self.all.push(OwnedPlace { place, owner });
         }
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_and_ages_divide_the_bytes_of_the_places() {
+        let mut tree = SubvolumeTree::default();
+        let mut add = |ino, nlink, uid, extents: &[(u64, u64)]| {
+            let inode = Inode {
+                nlink,
+                uid,
+                ..Inode::parse(&[0; 160]).unwrap()
+            };
+            tree.files.push(ExtentFile {
+                ino,
+                parent: FIRST_INODE,
+                inode,
+                extents: extents.len(),
+            });
+            let extents = extents.iter();
+            tree.extents
+                .extend(extents.map(|&(start, bytes)| DataExtent { start, bytes }));
+        };
+        // A deleted file, a file that shares one extent with it, and a copy of that file.
+        add(300, 0, 7, &[(4096, 1), (8192, 10)]);
+        add(301, 1, 0, &[(8192, 10), (12_288, 100)]);
+        add(302, 1, 1001, &[(8192, 10), (12_288, 100), (16_384, 1000)]);
+        let mut extents = Extents::default();
+        let (files, places) = tree.count(&mut extents);
+        let owners: Vec<_> = files.owners.iter().map(|it| (it.owner, it.bytes)).collect();
+        assert_eq!(owners, [(1001, 1000), (0, 110)]);
+        let sums = extents.sums();
+        let of = |holder| sums.get(&holder).copied().unwrap_or(0);
+        assert_eq!(places.len(), 1);
+        assert_eq!(of(Holder::Place(0)) + of(Holder::Within), 1110);
+        assert_eq!(of(Holder::Deleted), 1);
+        assert_eq!(files.ages.iter().map(|it| it.bytes).sum::<u64>(), 1110);
     }
 }

@@ -132,14 +132,7 @@ pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Resul
         }
         let opened = gate::long::open_long(&point.target, Open::PATH);
         if let Ok(statfs) = opened.and_then(gate::fs::fstatfs) {
-            let capacity = Capacity {
-                size: statfs.size,
-                used: statfs.size.saturating_sub(statfs.free),
-                available: statfs.available,
-                inodes: statfs.files,
-                inodes_used: statfs.files.saturating_sub(statfs.files_free),
-            };
-            capacities.insert(point.dev, capacity);
+            capacities.insert(point.dev, Capacity::from_statfs(&statfs));
         }
     }
     let full = capacity::full(&points, &capacities).into_iter();

@@ -1,6 +1,6 @@
 //! `fathom mounts`: finds mount points, and the details that were requested.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -92,23 +92,46 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 /// Records metrics for `--report` and `--metrics`: the number of mounts, and the verdict on each
 /// checked mount.
+///
+/// The series for alerts has no label for the verdict: a mount that changes from slow to hung would
+/// start a new series, and so restart the `for` of an alert rule.
 fn add_facts(points: &[Point], out: &Out) {
     out.facts
         .add("mount_points", "Mount points that were found", points.len());
-    let mut seen = BTreeSet::new();
+    let verdicts = mount_verdicts(points);
+    for (mount, verdict) in &verdicts {
+        let labels = vec![("mount", mount.clone())];
+        let help = "Whether a mount answers";
+        out.facts
+            .add_with("mount_ok", help, labels, u8::from(answers(*verdict)));
+    }
+    for (mount, verdict) in verdicts {
+        let labels = vec![("mount", mount), ("verdict", verdict.name().to_owned())];
+        let help = "The verdict on a mount, as a label";
+        out.facts.add_with("mount_verdict", help, labels, 1);
+    }
+}
+
+/// The verdicts on the mounts that paths lead to, by mount point. Hidden mounts are omitted, because
+/// a visible mount can have the same path.
+fn mount_verdicts(points: &[Point]) -> BTreeMap<String, Verdict> {
+    let mut verdicts = BTreeMap::new();
     for point in points {
-        // Omit hidden mounts: a visible mount can have the same path, and thus the same label.
-        let verdict = point.verdict.filter(|verdict| *verdict != Verdict::Hidden);
-        let mount = String::from_utf8_lossy(&point.target).into_owned();
-        let (Some(verdict), true) = (verdict, seen.insert(mount.clone())) else {
+        let Some(verdict) = point.verdict.filter(|it| *it != Verdict::Hidden) else {
             continue;
         };
-        let labels = vec![("mount", mount), ("verdict", verdict.name().to_owned())];
-        let help = "Whether a mount answers; the label verdict says how";
-        let is_ok = matches!(verdict, Verdict::Ok | Verdict::Slow);
-        out.facts
-            .add_with("mount_ok", help, labels, u8::from(is_ok));
+        let mount = String::from_utf8_lossy(&point.target).into_owned();
+        let known = verdicts.entry(mount).or_insert(verdict);
+        // Names that are not UTF-8 can have the same label.
+        if !answers(verdict) {
+            *known = verdict;
+        }
     }
+    verdicts
+}
+
+fn answers(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Ok | Verdict::Slow)
 }
 
 /// Adds the requested details to each mount point, and finds the boundaries if requested.
@@ -313,4 +336,30 @@ fn read_mount_points(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     let lines = bytes.split(|&b| b == end);
     Ok(lines.filter_map(ondisk::mnttab::mount_point).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use ondisk::Dev;
+
+    use super::*;
+
+    #[test]
+    fn hidden_mounts_do_not_hide_the_verdict_on_a_visible_one() {
+        let point = |target: &[u8], verdict| Point {
+            verdict: Some(verdict),
+            ..Point::bare(target.to_vec(), Dev::default(), None)
+        };
+        let points = [
+            point(b"/mp", Verdict::Hidden),
+            point(b"/mp", Verdict::Hung),
+            point(b"/mp/below", Verdict::Hidden),
+            point(b"/x\xff", Verdict::Stale),
+            point(b"/x\xfe", Verdict::Ok),
+            Point::bare(b"/unchecked".to_vec(), Dev::default(), None),
+        ];
+        let verdicts: Vec<_> = mount_verdicts(&points).into_iter().collect();
+        let expected = [("/mp", Verdict::Hung), ("/x\u{fffd}", Verdict::Stale)];
+        assert_eq!(verdicts, expected.map(|(mount, it)| (mount.to_owned(), it)));
+    }
 }

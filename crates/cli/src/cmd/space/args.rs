@@ -36,9 +36,9 @@ pub(crate) struct Space {
     /// below DIR are not entered.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
     pub(crate) deadline: Option<Duration>,
-    /// Warn, with exit status 1, if more than PERCENT of the space is used
+    /// Warn (exit status 1) if more than PERCENT of space or inodes is used
     ///
-    /// The percentage is that of df(1), which does not count reserved blocks.
+    /// The percentages are those of df(1): rounded up, and without reserved blocks.
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Monitoring")]
     pub(crate) threshold: Option<f64>,
     #[command(flatten)]

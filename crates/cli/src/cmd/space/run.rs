@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ::show::units::{count, duration, plural};
 use archive::Users;
-use base::{Warning, WarningReason};
+use base::{Capacity, Warning, WarningReason};
 use space::{Bill, View};
 use walk::{DEADLINE, Diagnostics};
 
@@ -25,10 +25,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let view = View::of_directory(dir, args.deadline.unwrap_or(DEADLINE))?;
     let diagnostics = Diagnostics::default();
     let mut bill = watch_walk(out.messages(), &diagnostics, || view.examine(&diagnostics))?;
-    let used = used_percent(bill.used, bill.available);
-    if let Some(most) = args.threshold.filter(|most| used > *most) {
-        let full = Warning::about(dir, WarningKind::AboveThreshold { used, most });
-        bill.warnings.push(full);
+    if let Some(most) = args.threshold {
+        let kinds = above_threshold(&bill.capacity, most).into_iter();
+        bill.warnings
+            .extend(kinds.map(|kind| Warning::about(dir, kind)));
     }
     add_facts(&bill, out);
     let seconds = start.elapsed().as_secs_f64();
@@ -56,33 +56,47 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {
-    #[error("{used:.0} % of the space is used, more than --threshold {most} %")]
-    AboveThreshold { used: f64, most: f64 },
+    #[error("{used} % of the space is used, more than --threshold {most} %")]
+    SpaceAboveThreshold { used: u64, most: f64 },
+    #[error("{used} % of the inodes are used, more than --threshold {most} %")]
+    InodesAboveThreshold { used: u64, most: f64 },
 }
 
 impl WarningReason for WarningKind {}
 
-/// The percentage of used space, as df(1) computes it.
-fn used_percent(used: u64, available: u64) -> f64 {
-    match used.saturating_add(available) {
-        0 => 0.0,
-        all => 100.0 * used as f64 / all as f64,
-    }
+/// Compares the percentages of df(1), as they are printed, with `--threshold`.
+fn above_threshold(capacity: &Capacity, most: f64) -> Vec<WarningKind> {
+    let is_above = |used: &u64| *used as f64 > most;
+    let space = capacity.df_percent().filter(is_above);
+    let space = space.map(|used| WarningKind::SpaceAboveThreshold { used, most });
+    let inodes = capacity.inodes_df_percent().filter(is_above);
+    let inodes = inodes.map(|used| WarningKind::InodesAboveThreshold { used, most });
+    space.into_iter().chain(inodes).collect()
 }
 
 /// Records metrics for `--report` and `--metrics`.
 fn add_facts(bill: &Bill, out: &Out) {
-    let facts = [
-        ("size_bytes", "Size of the file system", bill.size),
-        ("used_bytes", "Space that is used", bill.used),
+    let capacity = &bill.capacity;
+    let space = [
+        ("size_bytes", "Size of the file system", capacity.size),
+        ("used_bytes", "Space that is used", capacity.used),
         (
             "available_bytes",
             "Space that users can use",
-            bill.available,
+            capacity.available,
         ),
     ];
-    for (name, help, value) in facts {
+    let inodes = [
+        ("inodes", "Inodes of the file system", capacity.inodes),
+        ("inodes_used", "Inodes that are used", capacity.inodes_used),
+    ];
+    let inodes = inodes.into_iter().filter(|_| capacity.inodes > 0);
+    for (name, help, value) in space.into_iter().chain(inodes) {
         out.facts.add(name, help, value);
+    }
+    if let Some(percent) = capacity.df_percent() {
+        let help = "Used percentage as df reports it, divided by 100";
+        out.facts.add("used_ratio", help, percent as f64 / 100.0);
     }
     let unaccounted = "Used space that is not accounted for";
     out.facts
@@ -95,5 +109,30 @@ fn add_facts(bill: &Bill, out: &Out) {
         let labels = vec![("kind", kind.to_owned())];
         let help = "Space by what it is used for";
         out.facts.add_with("item_bytes", help, labels, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_is_compared_with_the_percentages_of_df() {
+        let capacity = Capacity {
+            size: 1000,
+            used: 741,
+            available: 259,
+            inodes: 72,
+            inodes_used: 72,
+        };
+        let texts = |most| -> Vec<String> {
+            let kinds = above_threshold(&capacity, most);
+            kinds.iter().map(ToString::to_string).collect()
+        };
+        let inodes = "100 % of the inodes are used, more than --threshold";
+        assert_eq!(texts(100.0), [""; 0]);
+        assert_eq!(texts(75.0), [format!("{inodes} 75 %")]);
+        let space = "75 % of the space is used, more than --threshold 74 %".to_owned();
+        assert_eq!(texts(74.0), [space, format!("{inodes} 74 %")]);
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use archive::Users;
+use base::Capacity;
 use ondisk::{Time, utc};
 use serde::{Serialize, Serializer};
 use show::json_object;
@@ -31,9 +32,11 @@ json_object!(SpaceReport<'_>, |report| {
     name "mount_point": Some(&report.bill.mount_point),
     name "fstype": Some(&report.bill.fstype),
     name "source": report.bill.source.as_deref(),
-    "size": report.bill.size,
-    "used": report.bill.used,
-    "available": report.bill.available,
+    "size": report.bill.capacity.size,
+    "used": report.bill.capacity.used,
+    "available": report.bill.capacity.available,
+    "percent": report.bill.capacity.df_percent(),
+    "inodes": inodes(&report.bill.capacity),
     "items": List(|item| ItemJson { item, users: report.users }, &report.bill.items),
     "unaccounted": report.bill.unaccounted(),
     "owners": List(|sums| OwnerJson { sums, users: report.users }, &report.bill.owners),
@@ -43,6 +46,27 @@ json_object!(SpaceReport<'_>, |report| {
     "files": report.bill.files,
     "seconds": report.seconds,
 });
+
+/// The inodes of a file system with a fixed number of them.
+struct InodesJson {
+    total: u64,
+    used: u64,
+    percent: u64,
+}
+
+json_object!(InodesJson, |it| {
+    "total": it.total,
+    "used": it.used,
+    "percent": it.percent,
+});
+
+fn inodes(capacity: &Capacity) -> Option<InodesJson> {
+    Some(InodesJson {
+        total: capacity.inodes,
+        used: capacity.inodes_used,
+        percent: capacity.inodes_df_percent()?,
+    })
+}
 
 /// A JSON array: a function applied to each value of a slice.
 struct List<'a, F, T>(F, &'a [T]);
@@ -193,6 +217,7 @@ pub(crate) fn text(report: &SpaceReport<'_>, top: usize, zone: &Zone, style: Tab
 fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;
     let bill = report.bill;
+    let capacity = &bill.capacity;
     let mount_point = printable(&bill.mount_point);
     let fstype = match &bill.fstype[..] {
         b"" => "unknown type".into(),
@@ -204,26 +229,26 @@ fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
     }
     text += &format!(
         ", {}: {} used ({}), {} available",
-        size(bill.size),
-        size(bill.used),
-        percent(bill.used, bill.size),
-        size(bill.available)
+        size(capacity.size),
+        size(capacity.used),
+        whole_percent(capacity.df_percent()),
+        size(capacity.available)
     );
-    let reserved = bill
+    let reserved = capacity
         .size
-        .saturating_sub(bill.used)
-        .saturating_sub(bill.available);
+        .saturating_sub(capacity.used)
+        .saturating_sub(capacity.available);
     if reserved > 0 {
         text += &format!(", {} reserved", size(reserved));
     }
     let mut text = style.wrapped(&text);
     if let Some(width) = style.width
-        && bill.size > 0
+        && capacity.size > 0
     {
         let width = width.min(MOST);
         let share =
-            |bytes: u64| (u128::from(bytes) * width as u128 / u128::from(bill.size)) as usize;
-        let used = share(bill.used).min(width);
+            |bytes: u64| (u128::from(bytes) * width as u128 / u128::from(capacity.size)) as usize;
+        let used = share(capacity.used).min(width);
         let reserved = share(reserved).min(width - used);
         let free = width - used - reserved;
         text += &format!(
@@ -233,7 +258,27 @@ fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
             "░".repeat(free)
         );
     }
+    text += &scarce_inodes(capacity, style);
     text + "\n"
+}
+
+/// A line about the inodes of a file system that has hardly any left; empty for others.
+fn scarce_inodes(capacity: &Capacity, style: TableStyle) -> String {
+    let percent = capacity.inodes_percent();
+    if percent.is_none_or(|percent| percent < Capacity::NEARLY_FULL) {
+        return String::new();
+    }
+    style.wrapped(&format!(
+        "inodes: {} of {} used ({})",
+        count(capacity.inodes_used),
+        count(capacity.inodes),
+        whole_percent(capacity.inodes_df_percent())
+    ))
+}
+
+/// A percentage of df(1): `28 %`.
+fn whole_percent(percent: Option<u64>) -> String {
+    percent.map_or("-".to_owned(), |percent| format!("{percent} %"))
 }
 
 /// A percentage of a whole: `28 %`.
@@ -295,7 +340,7 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
         let bytes = sum(more.iter().map(|it| &*it.item));
         let mut cells: [String; 6] = Default::default();
         cells[0] = signed(bytes);
-        cells[1] = percent(bytes.max(0).cast_unsigned(), bill.used);
+        cells[1] = percent(bytes.max(0).cast_unsigned(), bill.capacity.used);
         let files: usize = more.iter().map(|it| it.files).sum();
         cells[2] = format!("({} more)", count(files as u64));
         row(cells, Tone::Plain);
@@ -338,7 +383,7 @@ fn cells(shown: &Shown<'_>, report: &SpaceReport<'_>) -> [String; 6] {
     });
     let share = match item.bytes {
         bytes if bytes < 0 => "-".to_owned(),
-        bytes => percent(bytes.cast_unsigned(), report.bill.used),
+        bytes => percent(bytes.cast_unsigned(), report.bill.capacity.used),
     };
     [
         signed(item.bytes),
@@ -372,7 +417,7 @@ fn place(kind: ItemKind, part: Part) -> &'static str {
 /// A line with the used space that no item accounts for.
 fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
     let unaccounted = report.bill.unaccounted();
-    let share = percent(unaccounted.unsigned_abs(), report.bill.used);
+    let share = percent(unaccounted.unsigned_abs(), report.bill.capacity.used);
     let text = match unaccounted {
         0 => "all of it is accounted for".to_owned(),
         1.. => format!(
@@ -395,6 +440,10 @@ fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
 fn divisions(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 3;
     let bill = report.bill;
+    // Where the items count shared blocks several times, the owners and the ages do so, too.
+    let repeated = bill.items.iter().filter(|item| item.bytes < 0);
+    let repeated = repeated.filter(|item| item.kind == ItemKind::Shared);
+    let repeated = sum(repeated);
     let owners = bill.owners.iter().take_while(|sums| sums.bytes > 0);
     let owners = owners.take(MOST).map(|sums| {
         let name = or_number(report.users.user(sums.owner), sums.owner);
@@ -409,9 +458,13 @@ fn divisions(report: &SpaceReport<'_>, style: TableStyle) -> String {
     let ages: Vec<String> = ages
         .map(|sums| format!("{} {}", age(sums), size(sums.bytes)))
         .collect();
+    let repeated = match repeated {
+        0 => String::new(),
+        bytes => format!(", counted more than once {}", signed(bytes)),
+    };
     let line = |head: &str, parts: &[String]| match parts {
         [] => String::new(),
-        parts => style.wrapped(&format!("{head}: {}", parts.join(", "))),
+        parts => style.wrapped(&format!("{head}: {}{repeated}", parts.join(", "))),
     };
     line("by owner", &owners) + &line("by last change", &ages)
 }

@@ -73,11 +73,6 @@ fn title(survey: &Survey<'_>) -> String {
     )
 }
 
-/// A percentage rounded up, like that of df(1), so that free space is never overstated.
-pub(crate) fn whole_percent(percent: f64) -> String {
-    format!("{:.0}", percent.ceil())
-}
-
 pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSystem>) -> Table {
     use Align::{Left, Right};
     let columns = [
@@ -91,7 +86,7 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
     ];
     let mut table = Table::new(&columns, 0);
     for one in systems {
-        let percent = |value: Option<f64>| value.map_or("-".to_owned(), whole_percent);
+        let percent = |value: Option<u64>| value.map_or("-".to_owned(), |it| it.to_string());
         let capacity = one.capacity;
         let bytes = |value: Option<u64>| value.map_or("-".to_owned(), size);
         let cells = [
@@ -99,8 +94,8 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
             one.state.name().to_owned(),
             bytes(capacity.map(|capacity| capacity.size)),
             bytes(capacity.map(|capacity| capacity.used)),
-            percent(capacity.and_then(|capacity| capacity.percent())),
-            percent(capacity.and_then(|capacity| capacity.inodes_percent())),
+            percent(capacity.and_then(|capacity| capacity.df_percent())),
+            percent(capacity.and_then(|capacity| capacity.inodes_df_percent())),
             printable(&one.fstype).into_owned(),
         ];
         let tone = if one.state.is_bad() {

@@ -9,7 +9,6 @@ use survey::{Section, Survey};
 
 use crate::cmd::mounts::show::cell;
 use crate::cmd::survey::show::anomalies;
-use crate::cmd::survey::show::summary::whole_percent;
 use crate::cmd::survey::show::title::section_title;
 use show::units::size;
 use walk::compare::Agreement;
@@ -121,10 +120,10 @@ fn capacity(survey: &Survey<'_>) -> Vec<Problem> {
         let target = printable(&one.target);
         let state = one.state.name();
         let capacity = one.capacity?;
-        let space = format!("{} % of the space", whole_percent(capacity.percent()?));
-        let inodes = capacity.inodes_percent();
+        let space = format!("{} % of the space", capacity.df_percent()?);
+        let inodes = capacity.inodes_df_percent();
         let inodes = inodes.map_or(String::new(), |inodes| {
-            format!(", {} % of the inodes", whole_percent(inodes))
+            format!(", {inodes} % of the inodes")
         });
         Some(Problem {
             severity,
@@ -202,19 +201,12 @@ fn meters(capacity: &Capacity) -> Vec<(String, String)> {
         };
         (text, bar(class, percent))
     };
-    let space = capacity.percent().map(|percent| {
-        let text = format!(
-            "{} % of {} used",
-            whole_percent(percent),
-            size(capacity.size)
-        );
+    let space = capacity.df_percent().zip(capacity.percent());
+    let space = space.map(|(whole, percent)| {
+        let text = format!("{whole} % of {} used", size(capacity.size));
         meter(text, percent)
     });
-    let inodes = capacity.inodes_percent().map(|percent| {
-        meter(
-            format!("{} % of inodes used", whole_percent(percent)),
-            percent,
-        )
-    });
+    let inodes = capacity.inodes_df_percent().zip(capacity.inodes_percent());
+    let inodes = inodes.map(|(whole, percent)| meter(format!("{whole} % of inodes used"), percent));
     space.into_iter().chain(inodes).collect()
 }

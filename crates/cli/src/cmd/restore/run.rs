@@ -44,7 +44,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return write_one(args, state.as_bytes(), out);
     }
     args.load.apply(team.size());
-    // Exclude the wait for the other ranks, which is the launcher's time.
+    // The elapsed time of an MPI job begins here: the wait until all ranks have been launched is not
+    // part of the restore.
     let start = if team.is_alone() {
         start
     } else {
@@ -233,7 +234,7 @@ fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
     dealt
 }
 
-/// Converts the PATHs, as on the machine, to names in the archives.
+/// Converts the PATHs of the command line, which are paths of the dumped machine, to member names.
 fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error> {
     let given = [bytes(&args.archives), bytes(&args.paths)].concat();
     let Some(last) = recorded.last() else {

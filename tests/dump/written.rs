@@ -135,8 +135,8 @@ pub(crate) fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: im
     assert!(mount_image(make, &image, at, flags));
 }
 
-/// Writes elsewhere in the file system do not matter. A SRC that was replaced by a symlink to its
-/// new path is no directory, although no write of the tree shows that.
+/// Writes outside of SRC do not cause a walk. A SRC that was moved and replaced by a symlink to its
+/// new path is an error, although btrfs reports no written inode of the tree.
 #[test]
 fn writes_elsewhere_in_the_file_system_do_not_matter() {
     if !require(&NEEDS) {

@@ -320,7 +320,8 @@ impl Scene {
     }
 }
 
-/// Writes the archives of scenes with their scripts, all in one process.
+/// Runs the Python scripts that write hostile archives, each for one test directory. One process
+/// runs them all, because starting Python for each is slow.
 fn write_all<'a>(scenes: impl IntoIterator<Item = (&'a Scene, &'a str)>) {
     const WRITER: &str = "
 import json, sys

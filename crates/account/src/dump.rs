@@ -78,13 +78,13 @@ pub struct DumpCost {
 /// The measured cost of a gathering method.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredGathering {
-    /// Calls for information per directory and per file.
+    /// Cost of the system calls that gather metadata, per directory and per file.
     pub each: Per<DumpCost>,
-    /// The total number of calls for information.
+    /// The total number of system calls that gather metadata.
     pub calls: u64,
-    /// CPU time in the calls for information.
+    /// CPU time in system calls that gather metadata.
     pub gates: Duration,
-    /// CPU time outside of these calls, in user mode.
+    /// CPU time in user mode, outside of the system calls that gather metadata.
     pub own: Duration,
 }
 
@@ -347,7 +347,7 @@ impl EntryCounts {
         }
     }
 
-    /// The cost of the calls for information.
+    /// The cost of system calls that gather metadata.
     fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<DumpCost> {
         let mut figures = Per::<DumpCost>::default();
         let add = |figure: &mut DumpCost, calls: f64, cpu: f64| {

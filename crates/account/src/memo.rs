@@ -11,7 +11,7 @@ use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
-/// The percentage of the backup's CPU time in calls for information.
+/// The percentage of the backup's CPU time in calls that return information.
 pub const SHARE: f64 = 51.0;
 /// The percentage of the system's CPU time that the backup used.
 pub const SYSTEM: f64 = 20.0;
@@ -142,14 +142,15 @@ pub struct Column {
 pub struct Shares {
     /// The proportion of directories to files.
     pub mix: Per<f64>,
-    /// The percentage of the backup's time in calls for information.
+    /// The percentage of the backup's time in calls that return information.
     pub backup: f64,
     /// The percentage of the system's time that the backup uses.
     pub system: f64,
 }
 
-/// The memo's options for a table of system calls, rounded like the memo if the table is its own.
-/// Options that replace calls which the table lacks are skipped.
+/// Applies the options of the Multics memo of 1974 to a table of system calls. Figures are rounded
+/// as in the memo if the table is the memo's. An option is skipped if the table has no such calls as
+/// the option replaces.
 pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
     let is_memo = is_table(gates);
     let today = cost(gates, fixed);

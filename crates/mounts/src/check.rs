@@ -165,8 +165,8 @@ pub fn check_within(
     let is_asked = |at: &usize| !points[*at].hidden && !waiting.contains(at);
     let visible: Vec<usize> = (0..points.len()).filter(is_asked).collect();
     let deadlines: Vec<Duration> = visible.iter().map(|&at| deadline(&points[at])).collect();
-    // A killed child keeps its slot in shared memory, for its tally; in the worst case every mount
-    // uses one.
+    // A killed child's slot in shared memory is not reused, because its counts of system calls are
+    // summed up at the end. In the worst case, a child is killed at every mount.
     let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
     let board = Board {

@@ -280,7 +280,8 @@ fn read_holes(
     Ok((samples, at_most))
 }
 
-/// The file that is read twice has this many steps: one and a half times the limit.
+/// Size of the file that is read twice, in steps of a sixteenth of the memory limit: one and a half
+/// times the limit.
 const MOST_STEPS: u64 = 24;
 
 /// Reads a part of a file twice, at the lengths of a search.

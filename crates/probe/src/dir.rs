@@ -286,7 +286,7 @@ pub(crate) fn list(dir: &Fd) -> Vec<CString> {
     names
 }
 
-/// Repeats a call after EINTR: a FUSE server has then not done it.
+/// Repeats a call that fails with EINTR: a FUSE server has not carried it out.
 fn retry_interrupted<T>(mut call: impl FnMut() -> gate::Result<T>) -> gate::Result<T> {
     loop {
         match call() {
@@ -380,7 +380,7 @@ mod tests {
         };
         let (file, held) = create();
         assert!(dir.hold(&file, &held));
-        // The sweep of a concurrent run does not remove the locked file.
+        // flock(2) protects a temporary file from a concurrent run, which removes leftovers.
         dir.sweep();
         assert!(dir.hold(&file, &held));
         // A concurrent run opens the file before it is locked, and then removes it.

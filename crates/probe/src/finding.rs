@@ -291,10 +291,11 @@ pub enum Note {
     ContradictedByResidency,
     /// The call that observed which pages are in memory.
     SeenBy(SeenBy),
-    /// Measured in a temporary cgroup with a chosen limit; outside, these bytes are available.
+    /// The capacity was measured in a temporary cgroup with a chosen memory limit; outside of it,
+    /// this number of bytes is available.
     OwnCgroup(u64),
-    /// Measured in the cgroup of this process, whose limit also covers other files and the memory
-    /// of programs and of the kernel.
+    /// The capacity was measured in the cgroup of this process, not in a temporary one. The memory
+    /// limit also covers other files, programs and the kernel, so the cache gets only a part.
     CurrentCgroup {
         /// Bytes of other files.
         files: u64,
@@ -329,7 +330,7 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The value that the kernel reports.
     pub truth: Option<Truth>,
-    /// Whether both values agree; `None` if one is missing.
+    /// Whether the found value agrees with the kernel's; `None` if one of them is missing.
     pub agrees: Option<bool>,
     /// Whether the finding is based on times alone.
     pub by_time: bool,

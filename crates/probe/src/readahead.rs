@@ -377,7 +377,7 @@ mod tests {
         };
         assert_eq!(long(1_500.0, 60_000.0), 5);
         assert_eq!(long(1_500.0, 20_000.0), 0);
-        // Only the first read, without a known usual time, counts as long.
+        // On a slow machine, the first read counts as long, too: no usual time is known yet.
         assert_eq!(long(80_000.0, 400_000.0), 6);
     }
 }

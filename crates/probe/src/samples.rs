@@ -44,7 +44,7 @@ impl Series {
         Series::from_trials(kind, step, vec![samples])
     }
 
-    /// Samples of several trials, without gaps in the runs.
+    /// Combines trials that have a sample for every run: 1, 2, 3, and so on.
     pub(crate) fn from_trials(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
         let len = trials.iter().map(Vec::len).min().unwrap_or_default();
         Series {

@@ -126,7 +126,7 @@ impl RepositoryFiles {
         result.map_err(keep).ok()
     }
 
-    /// The first error that was kept.
+    /// The first error that did not end the run, but prevents the snapshot.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }
@@ -175,7 +175,7 @@ impl RepositoryFiles {
     }
 
     /// The error of an action that needs the lock. If the lock is lost, another process may have
-    /// removed the file, so that is the error.
+    /// removed the file, so the lost lock is the error.
     fn error_under_lock(&self, action: Action, path: &str, fault: Fault) -> Error {
         match self.stopped.get() {
             Some(loss) => Error::LockLost(*loss),

@@ -144,7 +144,8 @@ struct Board {
 }
 
 impl Board {
-    /// The room for records, in words. Files beyond it are not accounted for.
+    /// Size of the buffer for records of deleted files, in words of 64 bits. Files that do not fit
+    /// are not accounted for.
     const RECORDS: usize = 512 << 10;
     const TALLY: usize = 3;
     const HEAD: usize = Board::TALLY + Tally::WORDS;

@@ -54,8 +54,8 @@ pub struct SkippedMethods {
     pub target: Vec<u8>,
     /// Number of further mounts whose servers could hang.
     pub others: usize,
-    /// Whether the network mounts were checked, and did not answer; otherwise they were not
-    /// checked.
+    /// Whether a check found that the servers do not answer. `false` if their mounts were not checked
+    /// (without `--network`).
     pub was_checked: bool,
 }
 

@@ -84,7 +84,7 @@ impl WakePipe {
     }
 }
 
-/// The value of fcntl.h on the supported architectures.
+/// `O_NONBLOCK` of fcntl.h, which is the same on all supported architectures.
 const O_NONBLOCK: i32 = 0o4000;
 
 impl Address {

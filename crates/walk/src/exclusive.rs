@@ -70,11 +70,11 @@ impl FileSystem {
 /// Files whose extents could not be read, so that their shared extents are unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnreadExtents {
-    /// Number of files.
+    /// Number of files with unread extents.
     pub files: u64,
-    /// Allocated space of all these files, in units of 512 bytes.
+    /// Allocated space of the files with unread extents, in units of 512 bytes.
     pub blocks: u64,
-    /// Path of one of these files.
+    /// Path of a file whose extents could not be read.
     pub path: Vec<u8>,
     /// Error of the call for the file `path`.
     pub errno: Errno,
@@ -83,7 +83,7 @@ pub struct UnreadExtents {
 /// Extents to which several found files refer, where it is unknown whether other files do, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOwners {
-    /// Total length of these extents, in bytes.
+    /// Total length of the extents with unknown owners, in bytes.
     pub bytes: u64,
     /// Error of the call that looks up the files of one of the extents.
     pub errno: Errno,

@@ -282,8 +282,9 @@ fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
     })
 }
 
-/// Examines listed names, and the directories above them, with one call each. Directories are also
-/// opened, each from the last one, so that a symlink put in place meanwhile is not followed.
+/// Reads the attributes of the files in a list (`--files-from`) and of the directories above them,
+/// with one system call each. Each directory is opened relative to its parent, so that a symlink put
+/// in place meanwhile is not followed.
 struct Examination<'a> {
     one_file_system: bool,
     matcher: Matcher<'a>,

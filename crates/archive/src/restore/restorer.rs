@@ -45,7 +45,8 @@ pub(super) struct Restorer<'a> {
     /// Hard links of the current archive whose targets were not restored, by path: a later member
     /// may have the same path.
     pub(super) unlinked: BTreeMap<Vec<u8>, Unlinked>,
-    /// For each target that was not restored, the first name under which its contents were.
+    /// For each hard-link target that was not restored, the first name under which its contents were
+    /// restored.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
     /// Whether an archive was restored before this one.
     pub(super) is_later: bool,
@@ -264,7 +265,8 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Leaves all directories, including DIR itself.
+    /// Leaves the current directory and all directories above it, up to DIR, and sets their deferred
+    /// attributes.
     pub(super) fn leave_all(&mut self) {
         while !self.trail.path().is_empty() {
             self.leave();

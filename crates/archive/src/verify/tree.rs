@@ -39,7 +39,8 @@ pub struct Tree {
     owners: Rc<Owners>,
     /// Excluded entries, which need not be in the archive.
     pub(super) filter: Filter,
-    /// If the dump was of a list: the only names that must be in the archive.
+    /// The dump's list of files (`--files-from`): only these must be in the archive. `None` without
+    /// a list.
     pub(super) listed: Option<Listed>,
 }
 
@@ -109,7 +110,8 @@ impl Tree {
         open_beneath(from.as_fd(), rest, how | Open::DIRECTORY)
     }
 
-    /// Follows symlinks on the way to a directory, but only above all members.
+    /// Opens the directories on the path `dir` that are above all members of the archive. Only there
+    /// are symlinks followed.
     fn follow(&mut self, dir: &[u8], known: &ArchivedFiles) {
         let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
         let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));

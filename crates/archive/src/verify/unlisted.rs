@@ -25,7 +25,8 @@ pub(super) struct Skipped<'a> {
     /// Device and inode of the archive files.
     archives: &'a [(Dev, u64)],
     filter: &'a Filter,
-    /// If the dump was of a list: files outside of it are skipped.
+    /// The dump's list of files (`--files-from`): files outside of it are skipped. `None` without a
+    /// list.
     listed: Option<&'a Listed>,
 }
 
@@ -122,7 +123,8 @@ impl Tree {
         }
     }
 
-    /// Warns of listed names that are no members. `told` are paths already warned of.
+    /// Warns of names in the dump's list of files (`--files-from`) that are not in the archive.
+    /// `told` are the paths that already have a warning.
     pub(super) fn find_unmet(
         &self,
         known: &ArchivedFiles,
@@ -212,7 +214,7 @@ pub(super) struct Listing {
 }
 
 /// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
-/// store), an archive file, or not listed.
+/// store), an archive file, or outside of the dump's list of files.
 fn warn_of_unknown(
     path: &[u8],
     dir: &Fd,

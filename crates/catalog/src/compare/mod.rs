@@ -185,8 +185,8 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
         let (then, kept) = (self.then, &self.kept);
         let find = |old: u32| u64::from(then.row(old).settle(RowMatch::Found));
         let mut piece = Piece::default();
-        // Most entries have the same directory as the previous one, and follow it in the catalog,
-        // too.
+        // An entry mostly has the parent directory of the previous entry, and its row in the catalog
+        // mostly follows that of the previous entry. Trying these first avoids searches.
         let mut within: Option<(u32, usize)> = None;
         let mut likely = 0;
         for ((row, fate), kept_as) in (first..).zip(fates).zip(rows) {

@@ -265,7 +265,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         self.moved.get(&was).or_else(|| self.old.get(&was))
     }
 
-    /// The former path's hash of the file currently at a place.
+    /// The file that is currently at a place, identified by the hash of its former path.
     fn occupant(&self, dir: u64, name: &[u8]) -> Option<u64> {
         let stayed = || Some(path_id::below(dir, name)).filter(|was| !self.moved.contains_key(was));
         let came = self.came.get(&(dir, name.to_vec())).copied();
@@ -280,7 +280,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
             .is_some_and(|other| (self.was_dir)(other) == Some(true))
     }
 
-    /// The hash of a former path below the same top as a directory.
+    /// The hash of a former path, relative to the top of the directory `at`.
     fn hash(&self, at: u32, path: &[u8]) -> u64 {
         let top = self.dirs[self.tops[at as usize] as usize]
             .was
@@ -306,8 +306,9 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         }
     }
 
-    /// The current path of a name in a directory with a former path, and whether the directory
-    /// `through` is on that path.
+    /// The current path of an entry, from the former path of its parent directory and its name
+    /// there. The flag tells whether the directory `through` (the hash of its former path) is the
+    /// entry itself or above it.
     fn locate(&self, at: u32, dir: &[u8], name: &[u8], through: u64) -> (Vec<u8>, bool) {
         let (mut dir, mut up, mut leads_through) = (dir, vec![name], false);
         'dir: loop {

@@ -209,9 +209,9 @@ pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
 pub(super) struct Members<'a> {
     cgroup: &'a Cgroup,
     adopter: Adopter<'a>,
-    /// The processes of the last listing.
+    /// The processes that `cgroup.procs` contained when it was last read.
     known: HashSet<u32>,
-    /// Time of the next listing, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Earliest time to read `cgroup.procs` again, in nanoseconds of `CLOCK_MONOTONIC`.
     next: u64,
 }
 

@@ -192,7 +192,7 @@ pub(super) mod shared {
     pub(crate) const ASLEEP: usize = 11;
     /// Not 0 when the child process has found `SEEN` set; then `LIVE` includes it.
     pub(crate) const BEGUN: usize = 12;
-    /// Number of calls of metered threads whose return no program saw.
+    /// Number of calls of metered threads for whose return the kernel ran no BPF program.
     pub(crate) const MISSED: usize = 14;
     /// The running thread to meter, in words 15 to 17 (descriptor of its /proc directory, slot, pid
     /// and tid), and the result in word 18, see [`adoption`](super::adoption).

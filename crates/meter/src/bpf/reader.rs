@@ -48,7 +48,7 @@ pub(super) trait Find {
 /// How further processes come to be metered, besides the attached ones and their children.
 pub(super) enum Newcomers<'f> {
     None,
-    /// Threads of further processes are metered from their next call on.
+    /// All threads of a cgroup2, or of the machine, are metered from their next call on.
     Join,
     /// Processes that enter a cgroup of version 1 are found by listing it.
     Find(&'f mut dyn Find),

@@ -95,8 +95,8 @@ impl<K, V> Links<K, V> {
         }
     }
 
-    /// Takes the files of a pass. After a first pass with too many files, the error is the number
-    /// of passes that must follow.
+    /// Empties the maps, and returns the files that a pass has counted. If the first pass found more
+    /// files than may be in memory, the error is the number of further passes.
     pub(super) fn take(&self, pass: LinkPass) -> Result<impl Iterator<Item = (K, V)>, u64> {
         let are_too_many = pass == LinkPass::First && self.are_too_many();
         self.files.store(0, Relaxed);

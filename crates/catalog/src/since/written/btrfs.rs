@@ -28,24 +28,26 @@ pub(crate) struct Since<'a> {
     subvolume: Subvolume,
     /// The generation of the catalog.
     pub(super) then: u64,
-    /// Inodes of the catalog, if loaded to skip those that were only read.
+    /// Inodes of the catalog, if loaded to skip inodes with no change except the access time.
     known: Option<Known>,
     changes: Vec<ChangedInode>,
-    /// Whether inodes of the catalog were skipped because they were only read.
+    /// Whether inodes of the catalog were skipped because only their access time has changed.
     has_skipped: bool,
-    /// New access times of inodes that were only read.
+    /// New access times of inodes that have no other change.
     atimes: AccessTimes,
     /// Names of written directories, of the directories that contain written inodes, and of all
     /// their ancestors.
     parents: HashMap<u64, InodeName>,
 }
 
-/// Number of written inodes above which the catalog is read, to skip inodes that were only read.
+/// Threshold for inodes that btrfs has written since the catalog: if there are more, the catalog's
+/// rows are read to skip inodes of which only the access time has changed.
 fn few(about: &About) -> usize {
     20 + about.entries as usize / 50
 }
 
-/// A sample of the written inodes, if there are many. The sample shows whether most were only read.
+/// A sample of the written inodes, if there are many. The sample shows whether most have only a new
+/// access time.
 fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Meta> {
     let first = Mutex::new(HashMap::new());
     let keep = |meta: &Meta| {

@@ -35,7 +35,8 @@ pub(crate) struct Since<'a> {
     top: &'a Top,
     /// Inodes of the catalog; if it has sums, only those of groups that may differ.
     known: Known,
-    /// All inodes of the catalog, if it has sums.
+    /// Sums over groups of inodes, which also tell whether an inode number is in the catalog. `None`
+    /// if the catalog has no sums.
     sums: Option<InodeSums>,
     /// Inodes that differ, with their current state.
     differ: HashMap<u64, InodeState>,

@@ -193,8 +193,8 @@ impl Parts {
             sums[piece as usize].merge(&part.finished.sums.unwrap_or_default());
             found.catalogs.push((piece, part.file));
         }
-        // Attempts leave no archive without a catalog, so `run` (from the catalogs) identifies
-        // archives, too.
+        // The name of the run in the catalogs also identifies the run's archives: an earlier attempt
+        // never leaves archives without a catalog.
         let names = (0..self.first.of).map(|number| (self.part(number), number));
         let names = names.map(|(part, number)| (part.archive_name(self.suffix), number));
         let names: HashMap<Vec<u8>, u32> = names.map(|(name, nth)| (name.into(), nth)).collect();

@@ -222,7 +222,7 @@ fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
     dealt
 }
 
-/// Converts the PATHs, as on the machine, to names in the archives.
+/// Converts the PATHs of the command line, which are paths of the dumped machine, to member names.
 fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error> {
     let given = [bytes(&args.archives), bytes(&args.paths)].concat();
     let Some(last) = recorded.last() else {

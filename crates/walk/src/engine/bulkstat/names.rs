@@ -298,7 +298,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
     fn read_inodes_ahead(&self) {
         /// This many threads keep a disk busy; the others read directories.
         const SOME: usize = 4;
-        /// Fewer blocks read from disk are normal with a warm cache.
+        /// If the process has read fewer blocks from disks since the walk began, the cache is warm,
+        /// and reading inodes ahead would not help.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {

@@ -213,7 +213,7 @@ CHANGE OLD    NEW PERCENT FIGURE
         };
         let changes = compare(&figures(1.0), &figures(2.0));
         let text = |all| figures_text(&changes, [b"a", b"b"], TableStyle::default(), all);
-        assert!(text(false).ends_with("\n10 more (use -v to print all of them)\n"));
+        assert!(text(false).ends_with("\n20 more (use -v to print all of them)\n"));
         assert_eq!(text(true).matches(" calls\n").count(), 30);
     }
 

@@ -726,6 +726,73 @@ fn chains_are_verified() {
         .refused();
 }
 
+/// A verification records damage: pruning keeps an intact dump, no later dump is based on the
+/// damaged archive, and a later verification finds that it was mended.
+#[test]
+fn damage_that_verify_finds_is_recorded() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    for full_every in ["1", "1", "7"] {
+        file(
+            at.join(format!("srv/{}", names(&at.join("srv")).len())),
+            5000,
+        );
+        nights.dump(&["--full-every", full_every]);
+    }
+    let statuses = || {
+        let dumps = nights.list();
+        let status = |dump: &Value| dump["status"].as_str().unwrap().to_owned();
+        dumps.iter().map(status).collect::<Vec<_>>()
+    };
+    let archive = at.join("state").join(&nights.archives()[1]);
+    let whole = fs::read(&archive).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    let time = fs::metadata(&archive).unwrap().modified().unwrap();
+    let put = |bytes: &[u8]| {
+        fs::write(&archive, bytes).unwrap();
+        let file = fs::File::options().write(true).open(&archive).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    let verify = |status| nights.run(&["verify", "--state", "state"]).exits(status);
+    put(&damaged);
+    verify(1);
+    assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    // The last dump that can be restored is the only one that counts.
+    for words in [["--keep-last", "1"], ["--keep-full", "1"]] {
+        let words = [
+            &["dump", "--state", "state", "--prune", "--yes"],
+            &words[..],
+        ]
+        .concat();
+        nights.run(&words).exits(0);
+        assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    }
+    // A verification that finds the same does not write the records again.
+    let records = at.join("state/dumps.ndjson");
+    let before = fs::metadata(&records).unwrap().modified().unwrap();
+    verify(1);
+    assert_eq!(fs::metadata(&records).unwrap().modified().unwrap(), before);
+    put(&whole);
+    assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    verify(0);
+    assert_eq!(statuses(), ["ok", "ok", "ok"]);
+    put(&damaged);
+    verify(1);
+    let ran = nights.run(&["dump", "srv", "--state", "state", "--keep-last", "1"]);
+    let ran = ran.exits(0);
+    let expected = "full dump: '";
+    assert!(
+        ran.stderr.contains(expected) && ran.stderr.contains("is damaged, as fathom verify found"),
+        "{ran}"
+    );
+    assert_eq!(statuses(), ["ok"]);
+    assert!(!archive.exists());
+    verify(0);
+}
+
 /// The samples of OpenMetrics text: strict about the order of lines, names, units, labels, and the end.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let is_name = |name: &str| {

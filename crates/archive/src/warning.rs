@@ -82,6 +82,8 @@ pub enum WarningKind {
     OtherBase,
     #[error("cannot be restored: an archive that it is based on is missing or damaged")]
     NotRestorable,
+    #[error("cannot record which archives are damaged: {0}")]
+    DamageNotRecorded(ErrorKind),
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
     /// The record is in an object store, which decides only about objects of its own bucket.

@@ -214,7 +214,7 @@ pub(crate) struct Dump {
     /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or
-    /// newer are kept. A full dump whose archive is missing does not count. The other --keep
+    /// newer are kept. A full dump whose archive is missing or damaged does not count. The other --keep
     /// options have the same meaning as for a dump. Also kept are the last complete dump and, for
     /// each entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]

@@ -92,7 +92,7 @@ fn reason(reason: &KeepReason) -> String {
         KeepReason::LastComplete => "last complete".to_owned(),
         KeepReason::LastData => "has what later dumps could not read".to_owned(),
         KeepReason::NextBase => "base of the next dump".to_owned(),
-        KeepReason::Unrestorable => "an archive is missing".to_owned(),
+        KeepReason::Unrestorable => "an archive is missing or damaged".to_owned(),
     }
 }
 
@@ -180,6 +180,12 @@ pub(crate) fn choice(automatic: &Automatic) -> String {
             Some(archive) => format!("'{}' is missing or is another file", printable(archive)),
             None => "the last one was written to a pipe".to_owned(),
         },
+        Some(FullReason::DamagedArchive { archive }) => {
+            format!(
+                "'{}' is damaged, as fathom verify found",
+                printable(archive)
+            )
+        }
     };
     format!("full dump: {why}")
 }

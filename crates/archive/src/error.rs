@@ -228,7 +228,7 @@ pub enum ErrorKind {
     NotArchive(NotArchive),
     #[error("decompressing it takes too much memory (the window of {0} is too large)")]
     LargeWindow(Compression),
-    #[error("{damage}, at byte {at}")]
+    #[error("{damage}, at byte {at}{}", .damage.offset_base())]
     DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
     BadName(BadName),
@@ -391,6 +391,23 @@ pub enum Damage {
     Compressed(Compression, String),
     #[error("ignored data after the {0} stream")]
     Garbage(Compression),
+}
+
+impl Damage {
+    /// The text after an offset: damage of a compressed stream is not at this offset of the file.
+    pub(crate) fn offset_base(&self) -> &'static str {
+        match self {
+            Damage::CompressedCutShort(_) | Damage::Compressed(..) | Damage::Garbage(_) => {
+                " of the uncompressed archive"
+            }
+            _ => "",
+        }
+    }
+
+    /// Whether a zstd stream is damaged: members in later frames can be found with the index.
+    pub fn is_in_zstd(&self) -> bool {
+        matches!(self, Damage::Compressed(Compression::Zstd, _))
+    }
 }
 
 /// Why a name is invalid as a member name.

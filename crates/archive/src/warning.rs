@@ -97,6 +97,11 @@ pub enum WarningKind {
     ArchiveEnds(ErrorKind),
     #[error("{0}")]
     Damaged(ErrorKind),
+    /// A verification continues after damage in a compressed archive, at a member of the index.
+    #[error(
+        "members in the damaged frame are lost; the check continues at byte {at} of the uncompressed archive"
+    )]
+    Resumed { at: u64 },
     #[error("checksum mismatch: the data is damaged (member at byte {at})")]
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
+use archive::ErrorKind;
 use archive::restore::NotRestored;
 use archive::verify::Difference;
 use base::Warning;
@@ -26,6 +27,9 @@ pub(crate) const OLD_PARTS: &str =
 /// The hint for a name or a pattern that ends with a carriage return.
 pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
+/// The hint for an archive with a damaged frame.
+const RESTORE_ELSEWHERE: &str =
+    "fathom restore ARCHIVE -- PATH restores a member elsewhere in it, if the archive has an index";
 
 /// Whether a nonexistent name ends in a carriage return: probably it is from a list with CRLF
 /// lines.
@@ -80,6 +84,12 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
         NoSuchMember => "fathom list without PATH prints all members",
+        Damaged(ErrorKind::DamagedArchive { damage, .. })
+        | ArchiveEnds(ErrorKind::DamagedArchive { damage, .. })
+            if damage.is_in_zstd() =>
+        {
+            RESTORE_ELSEWHERE
+        }
         Unreadable => match errno? {
             Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
             Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
@@ -104,6 +114,7 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         (AboveNotDirectory, _) => "move the parent away, or restore to another directory",
         (DirectoryInTheWay, _) => "move it away, and restore again",
         (NoSuchTarget(_), _) => "restore that file too",
+        (ArchiveEnds { damage, .. }, _) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
         _ => return None,
     })
 }

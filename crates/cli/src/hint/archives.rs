@@ -8,7 +8,7 @@ use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
 use show::name::printable;
 
-use super::{CRLF, OLD_PARTS, store_hint};
+use super::{CRLF, OLD_PARTS, RESTORE_ELSEWHERE, store_hint};
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
@@ -215,6 +215,7 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
             "nothing in it can be read: copy the file again, or use another copy"
         }
+        (_, ErrorKind::DamagedArchive { damage, .. }) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
         (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
         (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"

@@ -438,6 +438,21 @@ fn policy_keeps_what_restic_keeps_and_what_that_needs() {
         pruned["kept_dumps"][0]["reasons"],
         serde_json::json!(["base of the next dump", "base of 10"])
     );
+    // Nightly dumps have levels 0 and 1.
+    let estimates = value["result"]["estimates"].as_array().unwrap().iter();
+    let levels: Vec<&Value> = estimates.map(|row| &row["level"]).collect();
+    assert_eq!(levels, [0, 1]);
+    let words: Vec<&str> = words.into_iter().filter(|word| *word != "--json").collect();
+    let text = nights.run(&words).exits(0);
+    assert!(
+        text.stderr.contains("with the next one, 3 dumps are kept"),
+        "{text}"
+    );
+    let table = String::from_utf8_lossy(&text.stdout);
+    assert!(
+        table.contains(" srv-") && !table.contains("/srv-"),
+        "archives without their directory: {table}"
+    );
     assert_eq!(nights.list(), before);
     let result = nights.dump(&["--keep-last", "2", "--full-every", "4"]);
     assert_eq!(
@@ -791,6 +806,36 @@ fn damage_that_verify_finds_is_recorded() {
     assert_eq!(statuses(), ["ok"]);
     assert!(!archive.exists());
     verify(0);
+}
+
+/// A state directory without --state, and a restic repository, are recognized.
+#[test]
+fn directories_that_are_no_archives_are_named() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    nights.dump(&[]);
+    for name in ["keys", "snapshots"] {
+        dir(place.path().join("repository").join(name));
+    }
+    file(place.path().join("repository/config"), 1);
+    for command in ["list", "verify", "restore"] {
+        let ran = nights.run(&[command, "state"]).refused();
+        assert!(ran.stderr.contains("give --state 'state'"), "{ran}");
+        let ran = nights.run(&[command, "repository"]).refused();
+        assert!(
+            ran.stderr.contains("restic -r 'repository' snapshots"),
+            "{ran}"
+        );
+    }
+    // A name that no dump has.
+    let out = dir(place.path().join("out"));
+    let out = out.to_str().unwrap();
+    let ran = nights.run(&["restore", "--state", "state", "-C", out, "--", "none"]);
+    let ran = ran.exits(1);
+    assert!(
+        ran.stderr.contains("fathom list --state DIR -- '*NAME*'"),
+        "{ran}"
+    );
 }
 
 /// The samples of OpenMetrics text: strict about the order of lines, names, units, labels, and the end.

@@ -340,6 +340,9 @@ pub enum NotArchive {
     /// decompresses the file.
     #[error("it is compressed with {0}, which fathom cannot read")]
     Compressed(&'static str, &'static str),
+    /// Encrypted: the program's name, and the command that decrypts the file.
+    #[error("it is encrypted with {0}")]
+    Encrypted(&'static str, &'static str),
     #[error("it is a Parquet file such as a catalog, not an archive")]
     Parquet,
     #[error("not a tar archive")]

@@ -706,6 +706,21 @@ fn read_block(
     Ok(block)
 }
 
+/// Whether a file begins like one of age, in binary or as text.
+fn is_age(head: &[u8]) -> bool {
+    head.starts_with(b"age-encryption.org/v1\n")
+        || head.starts_with(b"-----BEGIN AGE ENCRYPTED FILE-----")
+}
+
+/// Whether a file begins like an encrypted message of OpenPGP (RFC 4880): with a session key packet
+/// of tag 1 (version 3) or tag 3 (version 4) with an old header, or as text.
+fn is_openpgp(head: &[u8]) -> bool {
+    matches!(
+        head,
+        [0x84, _, 3, ..] | [0x85, _, _, 3, ..] | [0x8c, _, 4, ..]
+    ) || head.starts_with(b"-----BEGIN PGP MESSAGE-----")
+}
+
 /// Checks that the first block of a file begins an archive.
 fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     let block = head.first_chunk::<BLOCK>();
@@ -720,6 +735,8 @@ fn check_format(head: &[u8]) -> Result<(), NotArchive> {
         [b'L', b'Z', b'I', b'P', ..] => NotArchive::Compressed("lzip", "lzip -dc"),
         [0x89, b'L', b'Z', b'O', 0, ..] => NotArchive::Compressed("lzop", "lzop -dc"),
         [0x5d, 0, 0, _, _, 0xff, ..] => NotArchive::Compressed("lzma", "xz -dc"),
+        head if is_age(head) => NotArchive::Encrypted("age", "age -d"),
+        head if is_openpgp(head) => NotArchive::Encrypted("gpg", "gpg -d"),
         _ => NotArchive::Other,
     })
 }

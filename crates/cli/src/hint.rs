@@ -109,7 +109,9 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         // Attributes of files that cannot be opened, such as devices, are set through /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
-        (NoSuchMember, _) => "fathom list prints the members of an archive",
+        (NoSuchMember, _) => {
+            "fathom list prints the members of an archive; fathom list --state DIR -- '*NAME*' finds files in all dumps"
+        }
         (AboveNotEntered | RemovalTakesRoot | DeviceTakesRoot, _) => "run as root",
         (AboveNotDirectory, _) => "move the parent away, or restore to another directory",
         (DirectoryInTheWay, _) => "move it away, and restore again",

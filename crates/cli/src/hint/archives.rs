@@ -6,7 +6,10 @@ use archive::compression::{BadSuffix, Compression};
 use archive::{Action, ErrorKind, NotArchive};
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
+use gate::fs::{At, Want};
+use gate::long::statx_long;
 use show::name::printable;
+use walk::entry::joined;
 
 use super::{CRLF, OLD_PARTS, RESTORE_ELSEWHERE, store_hint};
 
@@ -17,10 +20,33 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }
+        ErrorKind::NotArchive(NotArchive::Encrypted(_, command)) => {
+            let file = printable(&error.path);
+            format!("{command} '{file}' | fathom restore - -C DIR").into()
+        }
+        ErrorKind::NoArchives if has(&error.path, b"dumps.ndjson") => {
+            let dir = printable(&error.path);
+            format!("it is a state directory: give --state '{dir}'").into()
+        }
+        ErrorKind::NoArchives if is_repository(&error.path) => {
+            let dir = printable(&error.path);
+            format!("it is a restic repository: restic -r '{dir}' snapshots lists it").into()
+        }
         ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => store_hint(error),
         ErrorKind::Catalog(kind) => of_catalog(error.action, kind).into(),
         kind => of_archive(error.action, kind).into(),
     }
+}
+
+fn has(dir: &[u8], name: &[u8]) -> bool {
+    statx_long(&joined(dir, name), At::empty(), Want::TYPE).is_ok()
+}
+
+/// Whether a directory has the files of a restic repository.
+fn is_repository(dir: &[u8]) -> bool {
+    [&b"config"[..], b"keys", b"snapshots"]
+        .into_iter()
+        .all(|name| has(dir, name))
 }
 
 fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
@@ -190,7 +216,7 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
             "fathom verify ARCHIVE --against DIR compares a full dump; dumps without -o keep their catalogs"
         }
         (Restore, ErrorKind::NotInDump) => {
-            "fathom list --state DIR -- PATH prints the dumps that have it"
+            "fathom list --state DIR -- '*NAME*' finds files in all dumps"
         }
         (Restore, ErrorKind::NotPlainFile) => "restore it into a directory, with -C",
         (Restore, ErrorKind::OutsideSources { .. }) => "give a path below one of these",
@@ -208,9 +234,10 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         }
         (_, ErrorKind::NotArchive(what)) => match what {
             NotArchive::Parquet => "give the archive of the same dump",
-            NotArchive::Empty | NotArchive::Other | NotArchive::Compressed(..) => {
-                "give an archive of fathom dump or tar"
-            }
+            NotArchive::Empty
+            | NotArchive::Other
+            | NotArchive::Compressed(..)
+            | NotArchive::Encrypted(..) => "give an archive of fathom dump or tar",
         },
         (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
             "nothing in it can be read: copy the file again, or use another copy"

@@ -765,14 +765,14 @@ fn damage_that_verify_finds_is_recorded() {
     let mut damaged = whole.clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 0xff;
-    let time = fs::metadata(&archive).unwrap().modified().unwrap();
-    let put = |bytes: &[u8]| {
-        fs::write(&archive, bytes).unwrap();
-        let file = fs::File::options().write(true).open(&archive).unwrap();
+    let put = |path: &Path, bytes: &[u8]| {
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        fs::write(path, bytes).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(time).unwrap();
     };
     let verify = |status| nights.run(&["verify", "--state", "state"]).exits(status);
-    put(&damaged);
+    put(&archive, &damaged);
     verify(1);
     assert_eq!(statuses(), ["ok", "damaged", "no base"]);
     // The last dump that can be restored is the only one that counts.
@@ -790,11 +790,11 @@ fn damage_that_verify_finds_is_recorded() {
     let before = fs::metadata(&records).unwrap().modified().unwrap();
     verify(1);
     assert_eq!(fs::metadata(&records).unwrap().modified().unwrap(), before);
-    put(&whole);
+    put(&archive, &whole);
     assert_eq!(statuses(), ["ok", "damaged", "no base"]);
     verify(0);
     assert_eq!(statuses(), ["ok", "ok", "ok"]);
-    put(&damaged);
+    put(&archive, &damaged);
     verify(1);
     let ran = nights.run(&["dump", "srv", "--state", "state", "--keep-last", "1"]);
     let ran = ran.exits(0);
@@ -806,6 +806,22 @@ fn damage_that_verify_finds_is_recorded() {
     assert_eq!(statuses(), ["ok"]);
     assert!(!archive.exists());
     verify(0);
+    // The metric of the last complete dump ignores a damaged one.
+    let complete = || {
+        let words = ["verify", "--state", "state", "--metrics", "fathom.prom"];
+        nights.run(&words);
+        let text = fs::read_to_string(at.join("fathom.prom")).unwrap();
+        samples(&text)
+            .keys()
+            .any(|name| name.contains("_last_complete_dump_"))
+    };
+    assert!(complete());
+    let last = at.join("state").join(&nights.archives()[0]);
+    let mut bytes = fs::read(&last).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    put(&last, &bytes);
+    assert!(!complete());
 }
 
 /// A state directory without --state, and a restic repository, are recognized.

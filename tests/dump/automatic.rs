@@ -15,6 +15,7 @@ use crate::support::clock::{CC, Clock};
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
@@ -748,11 +749,11 @@ fn damage_that_verify_finds_is_recorded() {
     let place = tempdir().unwrap();
     let at = place.path();
     let nights = Nights::new(at, None);
-    for full_every in ["1", "1", "7"] {
-        file(
-            at.join(format!("srv/{}", names(&at.join("srv")).len())),
-            5000,
-        );
+    // Data that does not compress, so that a quarter of an archive is within the data of a file.
+    let mut dice = Dice::new(3);
+    for (number, full_every) in ["1", "1", "7"].into_iter().enumerate() {
+        let data: Vec<u8> = (0..700).flat_map(|_| dice.roll().to_le_bytes()).collect();
+        fs::write(at.join(format!("srv/{number}")), data).unwrap();
         nights.dump(&["--full-every", full_every]);
     }
     let statuses = || {
@@ -763,8 +764,8 @@ fn damage_that_verify_finds_is_recorded() {
     let archive = at.join("state").join(&nights.archives()[1]);
     let whole = fs::read(&archive).unwrap();
     let mut damaged = whole.clone();
-    let middle = damaged.len() / 2;
-    damaged[middle] ^= 0xff;
+    let within = damaged.len() / 4;
+    damaged[within] ^= 0xff;
     let put = |path: &Path, bytes: &[u8]| {
         let time = fs::metadata(path).unwrap().modified().unwrap();
         fs::write(path, bytes).unwrap();
@@ -818,8 +819,8 @@ fn damage_that_verify_finds_is_recorded() {
     assert!(complete());
     let last = at.join("state").join(&nights.archives()[0]);
     let mut bytes = fs::read(&last).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0xff;
+    let within = bytes.len() / 4;
+    bytes[within] ^= 0xff;
     put(&last, &bytes);
     assert!(!complete());
 }

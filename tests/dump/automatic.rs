@@ -15,6 +15,7 @@ use crate::support::clock::{CC, Clock};
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
@@ -438,6 +439,21 @@ fn policy_keeps_what_restic_keeps_and_what_that_needs() {
         pruned["kept_dumps"][0]["reasons"],
         serde_json::json!(["base of the next dump", "base of 10"])
     );
+    // Nightly dumps have levels 0 and 1.
+    let estimates = value["result"]["estimates"].as_array().unwrap().iter();
+    let levels: Vec<&Value> = estimates.map(|row| &row["level"]).collect();
+    assert_eq!(levels, [0, 1]);
+    let words: Vec<&str> = words.into_iter().filter(|word| *word != "--json").collect();
+    let text = nights.run(&words).exits(0);
+    assert!(
+        text.stderr.contains("with the next one, 3 dumps are kept"),
+        "{text}"
+    );
+    let table = String::from_utf8_lossy(&text.stdout);
+    assert!(
+        table.contains(" srv-") && !table.contains("/srv-"),
+        "archives without their directory: {table}"
+    );
     assert_eq!(nights.list(), before);
     let result = nights.dump(&["--keep-last", "2", "--full-every", "4"]);
     assert_eq!(
@@ -724,6 +740,119 @@ fn chains_are_verified() {
     nights
         .run(&["verify", "--state", "state", "x.tar"])
         .refused();
+}
+
+/// A verification records damage: pruning keeps an intact dump, no later dump is based on the
+/// damaged archive, and a later verification finds that it was mended.
+#[test]
+fn damage_that_verify_finds_is_recorded() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    // Data that does not compress, so that a quarter of an archive is within the data of a file.
+    let mut dice = Dice::new(3);
+    for (number, full_every) in ["1", "1", "7"].into_iter().enumerate() {
+        let data: Vec<u8> = (0..700).flat_map(|_| dice.roll().to_le_bytes()).collect();
+        fs::write(at.join(format!("srv/{number}")), data).unwrap();
+        nights.dump(&["--full-every", full_every]);
+    }
+    let statuses = || {
+        let dumps = nights.list();
+        let status = |dump: &Value| dump["status"].as_str().unwrap().to_owned();
+        dumps.iter().map(status).collect::<Vec<_>>()
+    };
+    let archive = at.join("state").join(&nights.archives()[1]);
+    let whole = fs::read(&archive).unwrap();
+    let mut damaged = whole.clone();
+    let within = damaged.len() / 4;
+    damaged[within] ^= 0xff;
+    let put = |path: &Path, bytes: &[u8]| {
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        fs::write(path, bytes).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    let verify = |status| nights.run(&["verify", "--state", "state"]).exits(status);
+    put(&archive, &damaged);
+    verify(1);
+    assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    // The last dump that can be restored is the only one that counts.
+    for words in [["--keep-last", "1"], ["--keep-full", "1"]] {
+        let words = [
+            &["dump", "--state", "state", "--prune", "--yes"],
+            &words[..],
+        ]
+        .concat();
+        nights.run(&words).exits(0);
+        assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    }
+    // A verification that finds the same does not write the records again.
+    let records = at.join("state/dumps.ndjson");
+    let before = fs::metadata(&records).unwrap().modified().unwrap();
+    verify(1);
+    assert_eq!(fs::metadata(&records).unwrap().modified().unwrap(), before);
+    put(&archive, &whole);
+    assert_eq!(statuses(), ["ok", "damaged", "no base"]);
+    verify(0);
+    assert_eq!(statuses(), ["ok", "ok", "ok"]);
+    put(&archive, &damaged);
+    verify(1);
+    let ran = nights.run(&["dump", "srv", "--state", "state", "--keep-last", "1"]);
+    let ran = ran.exits(0);
+    let expected = "full dump: '";
+    assert!(
+        ran.stderr.contains(expected) && ran.stderr.contains("is damaged, as fathom verify found"),
+        "{ran}"
+    );
+    assert_eq!(statuses(), ["ok"]);
+    assert!(!archive.exists());
+    verify(0);
+    // The metric of the last complete dump ignores a damaged one.
+    let complete = || {
+        let words = ["verify", "--state", "state", "--metrics", "fathom.prom"];
+        nights.run(&words);
+        let text = fs::read_to_string(at.join("fathom.prom")).unwrap();
+        samples(&text)
+            .keys()
+            .any(|name| name.contains("_last_complete_dump_"))
+    };
+    assert!(complete());
+    let last = at.join("state").join(&nights.archives()[0]);
+    let mut bytes = fs::read(&last).unwrap();
+    let within = bytes.len() / 4;
+    bytes[within] ^= 0xff;
+    put(&last, &bytes);
+    assert!(!complete());
+}
+
+/// A state directory without --state, and a restic repository, are recognized.
+#[test]
+fn directories_that_are_no_archives_are_named() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    nights.dump(&[]);
+    for name in ["keys", "snapshots"] {
+        dir(place.path().join("repository").join(name));
+    }
+    file(place.path().join("repository/config"), 1);
+    for command in ["list", "verify", "restore"] {
+        let ran = nights.run(&[command, "state"]).refused();
+        assert!(ran.stderr.contains("give --state 'state'"), "{ran}");
+        let ran = nights.run(&[command, "repository"]).refused();
+        assert!(
+            ran.stderr.contains("restic -r 'repository' snapshots"),
+            "{ran}"
+        );
+    }
+    // A name that no dump has.
+    let out = dir(place.path().join("out"));
+    let out = out.to_str().unwrap();
+    let ran = nights.run(&["restore", "--state", "state", "-C", out, "--", "none"]);
+    let ran = ran.exits(1);
+    assert!(
+        ran.stderr.contains("fathom list --state DIR -- '*NAME*'"),
+        "{ran}"
+    );
 }
 
 /// The samples of OpenMetrics text: strict about the order of lines, names, units, labels, and the end.

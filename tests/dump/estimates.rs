@@ -117,6 +117,28 @@ fn estimates_equal_the_dumps_of_all_levels() {
     }
 }
 
+/// A hole counts as no data, and a small file counts with its size.
+#[test]
+fn holes_are_not_counted_as_data() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = dir(place.path().join("tree"));
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(200 << 20).unwrap();
+    file(tree.join("small"), 100);
+    file(tree.join("plain"), 50_000);
+    let value = estimates(&tree, &[]);
+    let row = &value["result"]["estimates"][0];
+    assert_eq!(row["bytes"], (200 << 20) + 50_100, "{row}");
+    assert_eq!(row["data_bytes"], 50_100, "{row}");
+    let words = args!["dump", "tree", "-n"];
+    let table = run(fathom(words).current_dir(place.path())).exits(0);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(
+        table.contains("48.9 KiB") && !table.contains("200 MiB"),
+        "{table}"
+    );
+}
+
 /// The estimated members are those of the dump, for a tree of every kind of file.
 #[test]
 fn estimates_of_odd_trees_have_the_same_members() {

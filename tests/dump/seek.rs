@@ -345,6 +345,62 @@ fn damaged_data_is_reported_when_a_file_is_restored() {
     }
 }
 
+/// Verification names the member with the damage, and continues in the next frame in which the
+/// index has a member. A restore of everything stops, and names the way to restore the others.
+#[test]
+fn verify_continues_after_a_damaged_frame() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    let archive = place.path().join("a.tar.zst");
+    dump(&tree, &archive, &[]).exits(0);
+    let whole = fs::read(&archive).unwrap();
+    let (table, _) = table_of(&whole);
+    let start = table.find(3 << 20);
+    assert_eq!(start.content, 2 << 20);
+    let frame = start.file as usize;
+    let verify = |status| {
+        let ran = run(&mut fathom(args!["verify", &archive, "--json"])).exits(status);
+        ran.json()
+    };
+    let all = verify(0)["result"]["members"].as_u64().unwrap();
+    // A reserved bit of the frame header; and the magic, so that the frame is not recognized.
+    for (offset, bit, damaged) in [(4, 8, 1), (0, 1, 2)] {
+        let mut bytes = whole.clone();
+        bytes[frame + offset] ^= bit;
+        fs::write(&archive, bytes).unwrap();
+        let value = verify(1);
+        let result = &value["result"];
+        let members = result["members"].as_u64().unwrap();
+        // The first and the third frame have at least 11 members.
+        assert!((11..all).contains(&members), "{result}");
+        assert_eq!(result["damaged"], damaged, "{result}");
+        let text = run(&mut fathom(args!["verify", &archive])).exits(1);
+        for expected in [
+            "tree/d00/f00",
+            "members in the damaged frame are lost; the check continues at byte",
+        ] {
+            assert!(text.stderr.contains(expected), "{expected}: {text}");
+        }
+    }
+    let mut bytes = whole.clone();
+    bytes[frame + 4] ^= 8;
+    fs::write(&archive, bytes).unwrap();
+    let hint = "fathom restore ARCHIVE -- PATH";
+    for command in ["verify", "restore"] {
+        let mut ran = fathom(args![command, &archive]);
+        let ran = run(ran.current_dir(dir(place.path().join(command)))).exits(1);
+        let is_said = ran.stderr.contains("of the uncompressed archive");
+        assert!(ran.stderr.contains(hint) && is_said, "{ran}");
+    }
+    let out = dir(place.path().join("out"));
+    let name = "tree/d01/small";
+    run(&mut fathom(args![
+        "restore", &archive, "-C", &out, "--", name
+    ]))
+    .exits(0);
+    assert_eq!(fs::read(out.join(name)).unwrap(), b"small");
+}
+
 /// Restores PATHs from archives by these names in a directory.
 fn restored(at: &Path, archives: &[String], paths: &[String]) -> (i32, String, PathBuf) {
     let out = at.join("out");

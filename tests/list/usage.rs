@@ -300,6 +300,14 @@ fn files_that_are_no_archive_are_refused() {
             (at("text", &[b'x'; 2000]), "not a tar archive"),
             (at("catalog", b"PAR1"), "not an archive"),
             (
+                at("age", b"age-encryption.org/v1\n-> X25519 abc\n"),
+                "it is encrypted with age",
+            ),
+            (
+                at("gpg", b"\x85\x01\x8c\x03\x01\x02\x03\x04"),
+                "gpg' | fathom restore - -C DIR",
+            ),
+            (
                 at("gz", b"\x1f\x8b\x08\0\0\0\0\0"),
                 "the gzip stream is truncated",
             ),

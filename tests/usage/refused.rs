@@ -179,7 +179,11 @@ dump f -o f
 dump missing f -o ./f
 dump f -o x.tar --catalog to-f
 dump f -o x.tar --map f
-dump s == missing: --output ARCHIVE
+dump s == missing: --output ARCHIVE, or --state DIR
+dump s --restic r --keep-daily 7 => --keep-daily and the like cannot be used with --restic && restic forget
+dump s --restic r --state s --keep-last 7 => cannot be used with --restic && restic forget
+dump s --restic r --state s --full-every 7 => --full-every cannot be used with --restic
+dump s -o x.tar --keep-daily 7 == missing: --state DIR
 dump s -o x.tar --level 1 == missing: --state DIR
 dump s -o x.tar --yes == --yes can only be used with --prune
 dump --yes == --yes can only be used with --prune
@@ -191,6 +195,8 @@ dump --prune --yes --keep-full 1 == missing: --state DIR
 verify == missing: ARCHIVE
 {list,restore,verify} gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 list --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
+verify --state s -- x => cannot be used with PATH && --to - PATH
+restore --state s --to x f => give - for standard output
 verify --state s == cannot find a dump in 's': no dump is recorded in it
 
 account

@@ -228,7 +228,7 @@ pub enum ErrorKind {
     NotArchive(NotArchive),
     #[error("decompressing it takes too much memory (the window of {0} is too large)")]
     LargeWindow(Compression),
-    #[error("{damage}, at byte {at}")]
+    #[error("{damage}, at byte {at}{}", .damage.offset_base())]
     DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
     BadName(BadName),
@@ -340,6 +340,9 @@ pub enum NotArchive {
     /// decompresses the file.
     #[error("it is compressed with {0}, which fathom cannot read")]
     Compressed(&'static str, &'static str),
+    /// Encrypted: the program's name, and the command that decrypts the file.
+    #[error("it is encrypted with {0}")]
+    Encrypted(&'static str, &'static str),
     #[error("it is a Parquet file such as a catalog, not an archive")]
     Parquet,
     #[error("not a tar archive")]
@@ -391,6 +394,23 @@ pub enum Damage {
     Compressed(Compression, String),
     #[error("ignored data after the {0} stream")]
     Garbage(Compression),
+}
+
+impl Damage {
+    /// The text after an offset: damage of a compressed stream is not at this offset of the file.
+    pub(crate) fn offset_base(&self) -> &'static str {
+        match self {
+            Damage::CompressedCutShort(_) | Damage::Compressed(..) | Damage::Garbage(_) => {
+                " of the uncompressed archive"
+            }
+            _ => "",
+        }
+    }
+
+    /// Whether a zstd stream is damaged: members in later frames can be found with the index.
+    pub fn is_in_zstd(&self) -> bool {
+        matches!(self, Damage::Compressed(Compression::Zstd, _))
+    }
 }
 
 /// Why a name is invalid as a member name.

@@ -12,6 +12,7 @@ use gate::fs::{At, FileType, Open, Want, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Fd, Gate};
 use ondisk::Time;
+use ondisk::members::IndexReader;
 use ondisk::pax::sparse::Extent;
 use ondisk::pax::{
     BLOCK, Decoder, Event, Lineage, Member, MemberKind, PartOfRun, begins_archive, padded,
@@ -67,6 +68,8 @@ pub struct Input {
     has_checksums: bool,
     /// Set if only some members are read, by the index.
     route: Option<Route>,
+    /// How often reading continued in a later frame after damage.
+    resumed: u32,
 }
 
 /// The headers of an archive before its first member, and facts about that member.
@@ -146,6 +149,7 @@ impl Input {
             ahead: None,
             has_checksums: false,
             route: None,
+            resumed: 0,
         })
     }
 
@@ -328,6 +332,40 @@ impl Input {
         self.left = 0;
         self.padding = place - start.content;
         self.is_over = false;
+    }
+
+    /// After damage that has ended a zstd stream: continues at the first indexed member in a later
+    /// frame, and returns its offset. `None` if the stream has not ended, if the archive has no
+    /// index, or if only some members are read.
+    pub(crate) fn resume_after_damage(&mut self) -> Option<u64> {
+        /// Each attempt searches the index from its beginning, which takes long in an archive
+        /// without any intact frame.
+        const MOST: u32 = 1000;
+        if !self.is_over || self.route.is_some() || self.resumed == MOST {
+            return None;
+        }
+        let is_zstd = matches!(&self.source, InputSource::Compressed(from) if from.format() == Compression::Zstd);
+        if is_zstd && self.seekable.is_none() {
+            self.seekable = self.file.as_ref().and_then(Seekable::read);
+        }
+        let seekable = self.seekable.as_ref()?;
+        let mut members = IndexReader::new(seekable.index.as_deref()?)?;
+        if members.archive_len != seekable.table.end().content {
+            return None;
+        }
+        let mut later = None;
+        while let Some(member) = members.next() {
+            let is_later =
+                member.at > self.place && seekable.table.find(member.at).content > self.place;
+            if is_later {
+                later = Some(member.at);
+                break;
+            }
+        }
+        let later = later?;
+        self.resumed += 1;
+        self.jump(later);
+        Some(later)
     }
 
     fn next_member(&mut self) -> Result<Option<Member>, Error> {
@@ -668,6 +706,21 @@ fn read_block(
     Ok(block)
 }
 
+/// Whether a file begins like one of age, in binary or as text.
+fn is_age(head: &[u8]) -> bool {
+    head.starts_with(b"age-encryption.org/v1\n")
+        || head.starts_with(b"-----BEGIN AGE ENCRYPTED FILE-----")
+}
+
+/// Whether a file begins like an encrypted message of OpenPGP (RFC 4880): with a session key packet
+/// of tag 1 (version 3) or tag 3 (version 4) with an old header, or as text.
+fn is_openpgp(head: &[u8]) -> bool {
+    matches!(
+        head,
+        [0x84, _, 3, ..] | [0x85, _, _, 3, ..] | [0x8c, _, 4, ..]
+    ) || head.starts_with(b"-----BEGIN PGP MESSAGE-----")
+}
+
 /// Checks that the first block of a file begins an archive.
 fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     let block = head.first_chunk::<BLOCK>();
@@ -682,6 +735,8 @@ fn check_format(head: &[u8]) -> Result<(), NotArchive> {
         [b'L', b'Z', b'I', b'P', ..] => NotArchive::Compressed("lzip", "lzip -dc"),
         [0x89, b'L', b'Z', b'O', 0, ..] => NotArchive::Compressed("lzop", "lzop -dc"),
         [0x5d, 0, 0, _, _, 0xff, ..] => NotArchive::Compressed("lzma", "xz -dc"),
+        head if is_age(head) => NotArchive::Encrypted("age", "age -d"),
+        head if is_openpgp(head) => NotArchive::Encrypted("gpg", "gpg -d"),
         _ => NotArchive::Other,
     })
 }

@@ -30,7 +30,7 @@ pub struct Nightly {
     pub entries: u64,
     /// Regular files; a hard-linked file counts once.
     pub files: u64,
-    /// Total size of these files.
+    /// Bytes of data in these files, without holes.
     pub bytes: u64,
     /// Seconds of gathering.
     pub seconds: f64,

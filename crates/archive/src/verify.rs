@@ -1,7 +1,8 @@
 //! Checks that an archive is complete and undamaged, and compares it with a tree.
 //!
 //! All header checksums are verified, data checksums where there are any, and the end of the
-//! archive. After damage, the check continues at the next valid header.
+//! archive. After damage, the check continues at the next valid header. A damaged stream of zstd
+//! ends the check, unless the archive has an index: then it continues in a later frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,27 +137,40 @@ impl Verification<'_> {
         }
         loop {
             let next = input.next();
-            if let (Some((path, at)), Some(checksum_status)) =
-                (last.take(), input.checksum_status())
-            {
-                report.add_status(checksum_status, &path, at);
+            // The file whose data could not be read to its end.
+            let mut unfinished = None;
+            if let Some((path, at)) = last.take() {
+                match input.checksum_status() {
+                    Some(checksum_status) => report.add_status(checksum_status, &path, at),
+                    None => unfinished = Some(path),
+                }
             }
+            let mut is_damaged = false;
             for defect in input.take_defects() {
+                is_damaged = true;
                 report.damaged += 1;
                 report.warn(list::defect(name, defect));
             }
             let member = match next {
-                Ok(Some(member)) => member,
-                Ok(None) => break,
+                Ok(Some(member)) => Some(member),
+                Ok(None) => None,
                 Err(Error {
                     kind: kind @ ErrorKind::DamagedArchive { .. },
                     ..
                 }) => {
+                    is_damaged = true;
                     report.damaged += 1;
-                    report.warn(Warning::about(name, WarningKind::Damaged(kind)));
-                    break;
+                    let path = unfinished.as_deref().unwrap_or(name);
+                    report.warn(Warning::about(path, WarningKind::Damaged(kind)));
+                    None
                 }
                 Err(other) => return Err(other),
+            };
+            let Some(member) = member else {
+                if is_damaged && report.resume(name, input) {
+                    continue;
+                }
+                break;
             };
             if !wanted.has(&member.path) {
                 continue;
@@ -178,11 +192,13 @@ impl Verification<'_> {
             report.members += 1;
             report.files += u64::from(member.kind == MemberKind::File);
             watch(report, before + input.place(), &member.path);
-            last = Some((member.path.clone(), input.at()));
+            let is_file = member.kind == MemberKind::File;
+            last = is_file.then(|| (member.path.clone(), input.at()));
             if let Some(tree) = against {
                 let place = tree.listed.as_ref().map(|list| list.position(&member.path));
                 known.listed.extend(place.flatten());
                 report.compare(tree, input, &member, known);
+                report.resume(name, input);
                 if first.is_none() && member.kind != MemberKind::Label {
                     *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
                 }
@@ -309,6 +325,16 @@ impl VerifyReport {
             self.warn(Warning::about(&member.path, kind));
             input.recover();
         }
+    }
+
+    /// Continues in a later frame of a compressed archive whose stream has ended in damage, if the
+    /// archive has an index.
+    fn resume(&mut self, archive: &[u8], input: &mut Input) -> bool {
+        let place = input.resume_after_damage();
+        if let Some(at) = place {
+            self.warn(Warning::about(archive, WarningKind::Resumed { at }));
+        }
+        place.is_some()
     }
 
     /// Counts the checksum status of the file at an offset.

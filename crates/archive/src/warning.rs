@@ -82,6 +82,8 @@ pub enum WarningKind {
     OtherBase,
     #[error("cannot be restored: an archive that it is based on is missing or damaged")]
     NotRestorable,
+    #[error("cannot record which archives are damaged: {0}")]
+    DamageNotRecorded(ErrorKind),
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
     /// The record is in an object store, which decides only about objects of its own bucket.
@@ -95,6 +97,11 @@ pub enum WarningKind {
     ArchiveEnds(ErrorKind),
     #[error("{0}")]
     Damaged(ErrorKind),
+    /// A verification continues after damage in a compressed archive, at a member of the index.
+    #[error(
+        "members in the damaged frame are lost; the check continues at byte {at} of the uncompressed archive"
+    )]
+    Resumed { at: u64 },
     #[error("checksum mismatch: the data is damaged (member at byte {at})")]
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]

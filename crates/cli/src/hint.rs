@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
+use archive::ErrorKind;
 use archive::restore::NotRestored;
 use archive::verify::Difference;
 use base::Warning;
@@ -26,6 +27,9 @@ pub(crate) const OLD_PARTS: &str =
 /// The hint for a name or a pattern that ends with a carriage return.
 pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
+/// The hint for an archive with a damaged frame.
+const RESTORE_ELSEWHERE: &str =
+    "fathom restore ARCHIVE -- PATH restores a member elsewhere in it, if the archive has an index";
 
 /// Whether a nonexistent name ends in a carriage return: probably it is from a list with CRLF
 /// lines.
@@ -80,6 +84,12 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
         NoSuchMember => "fathom list without PATH prints all members",
+        Damaged(ErrorKind::DamagedArchive { damage, .. })
+        | ArchiveEnds(ErrorKind::DamagedArchive { damage, .. })
+            if damage.is_in_zstd() =>
+        {
+            RESTORE_ELSEWHERE
+        }
         Unreadable => match errno? {
             Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
             Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
@@ -99,11 +109,14 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         // Attributes of files that cannot be opened, such as devices, are set through /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
-        (NoSuchMember, _) => "fathom list prints the members of an archive",
+        (NoSuchMember, _) => {
+            "fathom list prints the members of an archive; fathom list --state DIR -- '*NAME*' finds files in all dumps"
+        }
         (AboveNotEntered | RemovalTakesRoot | DeviceTakesRoot, _) => "run as root",
         (AboveNotDirectory, _) => "move the parent away, or restore to another directory",
         (DirectoryInTheWay, _) => "move it away, and restore again",
         (NoSuchTarget(_), _) => "restore that file too",
+        (ArchiveEnds { damage, .. }, _) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
         _ => return None,
     })
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use ::show::name::printable;
 use archive::increment::history::History;
-use archive::increment::record::ArchiveStatus;
 use base::{Warning, WarningReason};
 use gate::file::{Permissions, append};
 use gate::fs::Time;
@@ -224,9 +223,7 @@ fn add_state(state: &[u8], facts: &Facts) {
         return;
     };
     let dumps = history.dumps();
-    let present = dumps
-        .iter()
-        .filter(|dump| dump.status() == ArchiveStatus::Present);
+    let present = dumps.iter().filter(|dump| dump.status().exists());
     let bytes = present.fold(0_u64, |sum, dump| sum.saturating_add(dump.bytes));
     facts.add(
         "state_dumps",
@@ -245,8 +242,9 @@ fn add_state(state: &[u8], facts: &Facts) {
             last.date.sec,
         );
     }
-    let complete = dumps.iter().rfind(|dump| dump.unread.is_empty());
-    if let Some(complete) = complete {
+    let is_complete = |at: usize| dumps[at].unread.is_empty() && !history.needs_damaged(at);
+    let complete = (0..dumps.len()).rev().find(|&at| is_complete(at));
+    if let Some(complete) = complete.map(|at| &dumps[at]) {
         let help = "When the last dump began in which everything was read";
         facts.add(
             "last_complete_dump_timestamp_seconds",

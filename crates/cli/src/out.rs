@@ -529,7 +529,11 @@ fn list_missing(missing: &[String]) -> String {
     let missing: Vec<String> = missing
         .iter()
         .filter(is_missing)
-        .map(|item| item.replace('|', " or ").replace(['<', '>'], ""))
+        .map(|item| match &item[..] {
+            // The other way to name an archive, which clap does not list.
+            "--output <ARCHIVE>" => "--output ARCHIVE, or --state DIR".to_owned(),
+            item => item.replace('|', " or ").replace(['<', '>'], ""),
+        })
         .collect();
     missing.join(", ")
 }

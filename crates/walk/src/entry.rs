@@ -81,6 +81,17 @@ impl Meta {
         }
     }
 
+    /// The estimated bytes of data of a regular file, without holes: its allocated space, at most
+    /// its size. A small file counts as a whole, because its data may be in the inode.
+    pub fn data_bytes(&self) -> u64 {
+        /// Data that some file systems store without a block.
+        const INLINE: u64 = 4096;
+        match self.size {
+            size @ ..=INLINE => size,
+            size => size.min(self.blocks.saturating_mul(512)),
+        }
+    }
+
     /// The type of the file.
     pub fn kind(&self) -> FileType {
         FileType::from_mode(self.mode)

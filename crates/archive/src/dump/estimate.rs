@@ -9,7 +9,6 @@ use ondisk::pax::{self, Member, dumpdir};
 use walk::{Diagnostics, FileType, Meta};
 
 use super::chain::{Chain, gone_since_last};
-use super::contents::may_have_holes;
 use super::load::NO_CHECKSUM;
 use super::member::{MemberNames, member};
 use super::options::{Counts, DumpOptions};
@@ -32,6 +31,8 @@ pub struct Estimate {
     pub since: Option<Vec<u8>>,
     /// The members of the archive.
     pub counts: Counts,
+    /// The bytes of data in the files, without holes.
+    pub data_bytes: u64,
     /// The size of the archive, uncompressed.
     pub archive_bytes: u64,
     /// Entries of the base that no longer exist.
@@ -186,6 +187,9 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
         bytes = bytes.saturating_add(header.len() as u64);
         bytes = bytes.saturating_add(member.stored.next_multiple_of(pax::BLOCK as u64));
         estimate.counts.add(meta.kind(), is_link, meta.size);
+        if meta.kind() == FileType::Regular && !is_link {
+            estimate.data_bytes = estimate.data_bytes.saturating_add(meta.data_bytes());
+        }
     }
     estimate.archive_bytes = end_of_archive(bytes);
     estimate
@@ -195,10 +199,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
 fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
     match meta.kind() {
         FileType::Regular => {
-            let stored = match may_have_holes(meta) {
-                true => meta.blocks.saturating_mul(512),
-                false => meta.size,
-            };
+            let stored = meta.data_bytes();
             Member {
                 stored,
                 blake3: (stored <= WHOLE).then_some(NO_CHECKSUM),

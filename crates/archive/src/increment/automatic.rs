@@ -96,6 +96,11 @@ pub enum FullReason {
         /// Path of the archive; `None` if it was streamed.
         archive: Option<Vec<u8>>,
     },
+    /// A verification found damage in the archive of the last full dump.
+    DamagedArchive {
+        /// Path of the archive.
+        archive: Vec<u8>,
+    },
 }
 
 /// Opens the parent of a missing state directory; `None` if the state directory exists.
@@ -264,10 +269,18 @@ impl AutomaticOptions<'_> {
             return Ok(Some(FullReason::NotRecorded));
         };
         let chain = history.chain(base).unwrap_or_default();
-        let mut chain = chain.into_iter().map(|at| &history.dumps()[at]);
-        if let Some(gone) = chain.find(|dump| dump.status() != ArchiveStatus::Present) {
-            let archive = gone.archive.clone();
-            return Ok(Some(FullReason::ArchiveGone { archive }));
+        for dump in chain.into_iter().map(|at| &history.dumps()[at]) {
+            let archive = dump.archive.clone();
+            match dump.status() {
+                ArchiveStatus::Present => {}
+                ArchiveStatus::Damaged => {
+                    let archive = archive.unwrap_or_default();
+                    return Ok(Some(FullReason::DamagedArchive { archive }));
+                }
+                ArchiveStatus::Missing | ArchiveStatus::Replaced | ArchiveStatus::Streamed => {
+                    return Ok(Some(FullReason::ArchiveGone { archive }));
+                }
+            }
         }
         let increments = history.next_nth(Some(&id)) - 1;
         let is_due = increments + 1 >= self.full_every;

@@ -165,17 +165,58 @@ impl History {
 
     /// Appends the record of a dump to those in a state directory or store.
     pub(crate) fn add(state: &[u8], dump: &DumpRecord) -> Result<()> {
-        /// Attempts to write: each fails if another dump was recorded meanwhile.
-        const TRIES: u32 = 20;
-        let mut tries = 0;
-        loop {
-            let mut history = History::read(state)?;
+        History::change(state, |history| {
             let mut dump = dump.clone();
             dump.nth = history.next_nth(dump.base.as_ref());
             history
                 .leaving
                 .retain(|left| left.archive.is_none() || left.archive != dump.archive);
             history.dumps.push(dump);
+            true
+        })
+    }
+
+    /// Records which archives a verification found damaged or intact, by their index in this
+    /// history; `None` for an archive that could not be read. The records may have changed since
+    /// this history was read. Nothing is written if all of it is recorded already.
+    pub(crate) fn record_damage(&self, damage: &[Option<bool>]) -> Result<()> {
+        let all = self.dumps.iter().zip(damage);
+        let known = all.filter_map(|(dump, damage)| damage.map(|is_damaged| (dump, is_damaged)));
+        let news = known.filter(|(dump, is_damaged)| dump.is_damaged != *is_damaged);
+        let news: Vec<(&DumpRecord, bool)> = news.collect();
+        if news.is_empty() {
+            return Ok(());
+        }
+        let _lock = Lock::take(&self.state)?;
+        History::change(&self.state, |history| {
+            let mut is_changed = false;
+            for record in &mut history.dumps {
+                let is_same = |dump: &DumpRecord| {
+                    (dump.date, &dump.archive, dump.id, &dump.catalog)
+                        == (record.date, &record.archive, record.id, &record.catalog)
+                };
+                let found = news.iter().find(|(dump, _)| is_same(dump));
+                let found = found.map(|(_, is_damaged)| *is_damaged);
+                if let Some(is_damaged) = found.filter(|found| *found != record.is_damaged) {
+                    record.is_damaged = is_damaged;
+                    is_changed = true;
+                }
+            }
+            is_changed
+        })
+    }
+
+    /// Reads the records, changes and writes them. In a store, this is repeated if another process
+    /// has written them meanwhile. Nothing is written if `change` returns `false`.
+    fn change(state: &[u8], mut change: impl FnMut(&mut History) -> bool) -> Result<()> {
+        /// Attempts to write: each fails if another dump was recorded meanwhile.
+        const TRIES: u32 = 20;
+        let mut tries = 0;
+        loop {
+            let mut history = History::read(state)?;
+            if !change(&mut history) {
+                return Ok(());
+            }
             let written = history.write();
             tries += 1;
             match &written {
@@ -245,7 +286,7 @@ impl History {
         };
         chain.into_iter().any(|at| {
             let dump = &self.dumps[at];
-            file.is_some() && dump.archive == file && dump.status() == ArchiveStatus::Present
+            file.is_some() && dump.archive == file && dump.status().exists()
         })
     }
 
@@ -273,7 +314,8 @@ impl History {
                 return Err(error(ErrorKind::LocalArchive { archive }));
             }
             match dump.status() {
-                ArchiveStatus::Present => Ok(dump.clone()),
+                // A damaged archive restores what is intact.
+                ArchiveStatus::Present | ArchiveStatus::Damaged => Ok(dump.clone()),
                 status => Err(error(ErrorKind::ArchiveGone {
                     archive,
                     is_replaced: status != ArchiveStatus::Missing,
@@ -288,7 +330,13 @@ impl History {
         self.dumps.iter().map(DumpRecord::status).collect()
     }
 
-    /// Whether each dump is restorable: all archives that it needs exist.
+    /// Whether the last verification found damage in an archive that restores a dump.
+    pub fn needs_damaged(&self, dump: usize) -> bool {
+        let mut chain = self.chain(dump).into_iter().flatten();
+        chain.any(|at| self.dumps[at].is_damaged)
+    }
+
+    /// Whether each dump is restorable: all archives that it needs exist, and none is damaged.
     pub fn restorable(&self, statuses: &[ArchiveStatus]) -> Vec<bool> {
         let is_present = |at: usize| statuses[at] == ArchiveStatus::Present;
         let is_restorable = |at| {

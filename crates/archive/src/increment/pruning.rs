@@ -61,7 +61,7 @@ impl DumpRecord {
 
 impl History {
     /// The dumps that can be removed when keeping the last `keep_full` full dumps, and all dumps
-    /// that are newer or based on them. A full dump without its archive does not count.
+    /// that are newer or based on them. A full dump whose archive is missing or damaged does not count.
     ///
     /// The last complete dump is always kept, and so is the last one with the data of an entry that
     /// later dumps could not read. `statuses` are from [`History::statuses`].
@@ -91,7 +91,7 @@ impl History {
     }
 
     /// The dumps that a policy keeps: of the restorable ones, those of [`Policy::apply`] and others
-    /// that they need. A dump with a missing archive, which may reappear, is kept until it is older
+    /// that they need. A dump that needs a missing or damaged archive, of which a copy may exist, is kept until it is older
     /// than all of these, or as long as the policy would keep it. `next` is a dump about to be
     /// made: it counts as the newest, and as complete. `statuses` are from [`History::statuses`].
     pub fn retain(
@@ -154,7 +154,7 @@ impl History {
         Retained { new, reasons }
     }
 
-    /// Dumps with missing archives that a policy would keep if they were restorable.
+    /// Dumps with missing or damaged archives that a policy would keep if they were restorable.
     fn absent(
         &self,
         policy: &Policy,
@@ -289,7 +289,7 @@ impl History {
         };
         // The record of an archive that was only announced has an id, but no size and time.
         let is_announced = dump.modified == Time::default();
-        if is_announced || dump.status() == ArchiveStatus::Present {
+        if is_announced || dump.status().exists() {
             match dump.remove_archive(archive) {
                 Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
                 Ok(true) => {}

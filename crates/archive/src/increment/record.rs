@@ -70,6 +70,13 @@ pub struct DumpRecord {
     /// The archive belongs to no dump: the next dump or removal deletes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_leaving: bool,
+    /// The last verification of the archive found damage.
+    #[serde(
+        default,
+        rename = "damaged",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub(super) is_damaged: bool,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -90,7 +97,7 @@ pub(crate) fn catalog_id(about: &About) -> String {
     format!("{sec}.{nsec:09} {}", about.digest)
 }
 
-/// Whether the archive of a dump still exists at its path.
+/// Whether the archive of a dump still exists at its path, and is undamaged as far as known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArchiveStatus {
     /// The archive exists.
@@ -101,6 +108,15 @@ pub enum ArchiveStatus {
     Replaced,
     /// The archive was written to standard output or a pipe.
     Streamed,
+    /// The archive exists, but its last verification found damage.
+    Damaged,
+}
+
+impl ArchiveStatus {
+    /// Whether the archive is still at its path, intact or damaged.
+    pub fn exists(self) -> bool {
+        matches!(self, ArchiveStatus::Present | ArchiveStatus::Damaged)
+    }
 }
 
 impl DumpRecord {
@@ -128,6 +144,7 @@ impl DumpRecord {
             nth: 0,
             is_named: false,
             is_leaving: false,
+            is_damaged: false,
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
             let object =
@@ -166,6 +183,7 @@ impl DumpRecord {
             nth: 0,
             is_named: true,
             is_leaving: true,
+            is_damaged: false,
         }
     }
 
@@ -252,13 +270,15 @@ impl DumpRecord {
             Ok(None) => file().map(|seen| (seen.size, seen.mtime)),
             Err(_) => None,
         };
+        let present = match self.is_damaged {
+            true => ArchiveStatus::Damaged,
+            false => ArchiveStatus::Present,
+        };
         match now {
             None => ArchiveStatus::Missing,
-            Some(now) if now == (self.bytes, self.modified) => ArchiveStatus::Present,
+            Some(now) if now == (self.bytes, self.modified) => present,
             // A copied or touched archive has a new mtime, so compare the id.
-            Some((bytes, _)) if bytes == self.bytes && self.has_its_id(path) => {
-                ArchiveStatus::Present
-            }
+            Some((bytes, _)) if bytes == self.bytes && self.has_its_id(path) => present,
             Some(_) => ArchiveStatus::Replaced,
         }
     }
@@ -266,15 +286,26 @@ impl DumpRecord {
     /// Whether a file contains the id of the dump's archive; `false` for records of older versions,
     /// which have none.
     fn has_its_id(&self, path: &[u8]) -> bool {
-        self.id.is_some() && matches!(self.is_archive(path, None), Ok(true))
+        self.id.is_some() && matches!(self.compare_id(path, None, false), Ok(true))
     }
 
     /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
-    /// archives are recognized by size and time only.
+    /// archives are recognized by size and time only. So is an archive that is known to be damaged, if its id cannot be read.
     pub(super) fn is_archive(
         &self,
         path: &[u8],
         open: Option<&Arc<Fd>>,
+    ) -> std::result::Result<bool, ErrorKind> {
+        self.compare_id(path, open, self.is_damaged)
+    }
+
+    /// Whether a file contains the id of the dump's archive; `if_unreadable` if it has no readable
+    /// header.
+    fn compare_id(
+        &self,
+        path: &[u8],
+        open: Option<&Arc<Fd>>,
+        if_unreadable: bool,
     ) -> std::result::Result<bool, ErrorKind> {
         let Some(id) = self.id else {
             return Ok(true);
@@ -285,7 +316,7 @@ impl DumpRecord {
             Err(error) if error.errno().is_some() || error.kind.store().is_some() => {
                 Err(error.kind)
             }
-            Err(_) => Ok(false),
+            Err(_) => Ok(if_unreadable),
         }
     }
 

@@ -93,7 +93,7 @@ pub enum KeepReason {
     LastData,
     /// The next dump may be based on this one.
     NextBase,
-    /// An archive needed for the dump is missing, but may reappear.
+    /// An archive needed for the dump is missing or damaged; a copy may replace it.
     Unrestorable,
 }
 

@@ -16,9 +16,9 @@ pub enum NotRestored {
     WrongChecksum,
     #[error("not restored: it continues a file of another volume")]
     Continuation,
-    #[error("{damage}, at byte {at}")]
+    #[error("{damage}, at byte {at}{}", .damage.offset_base())]
     Damaged { at: u64, damage: Damage },
-    #[error("cannot read the rest of the archive: {damage}, at byte {at}")]
+    #[error("cannot read the rest of the archive: {damage}, at byte {at}{}", .damage.offset_base())]
     ArchiveEnds { at: u64, damage: Damage },
     #[error("no archive has a member of this name")]
     NoSuchMember,

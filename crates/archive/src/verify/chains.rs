@@ -3,6 +3,7 @@
 
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
+use gate::Errno;
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::{Base, Member};
@@ -28,6 +29,8 @@ pub struct CheckedDump {
     pub archive: Option<VerifyReport>,
     /// Whether all archives needed for the dump exist, are the recorded ones, and are undamaged.
     pub is_restorable: bool,
+    /// Whether its archive is damaged; `None` if it was not read.
+    is_damaged: Option<bool>,
 }
 
 /// The result of comparing the newest dump with a tree.
@@ -63,6 +66,9 @@ impl ChainsReport {
 /// Reads every archive of a state directory, and checks every chain. `watch` is called with the
 /// index of the dump, the bytes read of its archive, and the name of a member.
 ///
+/// The records of the dumps then say which archives are damaged, so that no later dump is based on
+/// one, and pruning keeps an intact dump. A failure to write that is a warning.
+///
 /// # Errors
 /// No dump is recorded.
 pub fn verify_chains(
@@ -83,10 +89,14 @@ pub fn verify_chains(
         match check_archive(history, at, |bytes, name| watch(at, bytes, name)) {
             Ok(mut archive) => {
                 checked.is_restorable = archive.damaged == 0;
+                checked.is_damaged = Some(archive.damaged > 0);
                 problems.append(&mut archive.warnings);
                 checked.archive = Some(archive);
             }
-            Err(problem) => problems.push(*problem),
+            Err(problem) => {
+                checked.is_damaged = is_damage(&problem).then_some(true);
+                problems.push(*problem);
+            }
         }
         let base = match history.chain(at) {
             None => false,
@@ -105,7 +115,29 @@ pub fn verify_chains(
         checked.is_restorable &= base;
         report.dumps.push(checked);
     }
+    let damage = report.dumps.iter().map(|dump| dump.is_damaged);
+    let damage: Vec<Option<bool>> = damage.collect();
+    if let Err(error) = history.record_damage(&damage) {
+        let kind = WarningKind::DamageNotRecorded(error.kind);
+        report.warnings.push(Warning::about(&error.path, kind));
+    }
     Ok(report)
+}
+
+/// Whether an archive that cannot be checked is at its path, but damaged. A failed system call does
+/// not prove that, except EIO.
+fn is_damage(problem: &Warning) -> bool {
+    match problem.reason::<WarningKind>() {
+        Some(
+            WarningKind::ArchiveMissing
+            | WarningKind::ArchiveStreamed
+            | WarningKind::ArchiveReplaced,
+        ) => false,
+        Some(WarningKind::ArchiveEnds(kind)) => {
+            kind.store().is_none() && matches!(kind.errno(), None | Some(Errno::EIO))
+        }
+        _ => matches!(problem.errno, None | Some(Errno::EIO)),
+    }
 }
 
 /// Reads an archive to its end. The error is a warning, ready to be reported.
@@ -120,14 +152,15 @@ fn check_archive(
         Box::new(Warning::about(archive, kind))
     };
     let failed = |error: Error| match error.kind {
-        ErrorKind::ArchiveGone { .. } => about(WarningKind::ArchiveReplaced),
+        // Size, and time or id, are those of the archive, so its own first bytes are damaged.
+        kind @ ErrorKind::ArchiveGone { .. } => about(WarningKind::Damaged(kind)),
         _ => Box::new(unreadable(&error)),
     };
     let Some(archive) = dump.archive.as_ref() else {
         return Err(about(WarningKind::ArchiveStreamed));
     };
     match dump.status() {
-        ArchiveStatus::Present => {}
+        ArchiveStatus::Present | ArchiveStatus::Damaged => {}
         ArchiveStatus::Streamed => return Err(about(WarningKind::ArchiveStreamed)),
         ArchiveStatus::Missing => return Err(about(WarningKind::ArchiveMissing)),
         ArchiveStatus::Replaced => return Err(about(WarningKind::ArchiveReplaced)),

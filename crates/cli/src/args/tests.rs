@@ -173,6 +173,7 @@ fn negative_number_is_the_value_of_the_option_before_it() {
 #[test]
 fn value_names_are_from_one_list() {
     const NAMES: &[&str] = &[
+        "-",
         "ARCHIVE",
         "CATALOG",
         "COMMAND",

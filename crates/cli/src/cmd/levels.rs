@@ -17,7 +17,7 @@ pub(crate) struct Dump<'a> {
     /// The index of the dump in the history.
     pub(crate) at: usize,
     status: ArchiveStatus,
-    /// The archive of a base is missing, so that this dump cannot be restored.
+    /// The archive of a base is missing or damaged, so that this dump cannot be restored.
     is_baseless: bool,
 }
 
@@ -48,9 +48,9 @@ impl<'a> Dump<'a> {
 
     /// The size of the archive; 0 if it is no longer where it was written.
     pub(crate) fn present_bytes(&self) -> u64 {
-        match self.status {
-            ArchiveStatus::Present => self.record().bytes,
-            _ => 0,
+        match self.status.exists() {
+            true => self.record().bytes,
+            false => 0,
         }
     }
 
@@ -108,6 +108,7 @@ fn status(dump: &Dump<'_>) -> &'static str {
         ArchiveStatus::Missing => "missing",
         ArchiveStatus::Replaced => "replaced",
         ArchiveStatus::Streamed => "streamed",
+        ArchiveStatus::Damaged => "damaged",
     }
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
             false => chain.join(" "),
         };
         let tone = match dump.status {
-            ArchiveStatus::Missing | ArchiveStatus::Replaced => Tone::Bad,
+            ArchiveStatus::Missing | ArchiveStatus::Replaced | ArchiveStatus::Damaged => Tone::Bad,
             _ if dump.is_baseless || !record.unread.is_empty() => Tone::Bad,
             _ => Tone::Plain,
         };

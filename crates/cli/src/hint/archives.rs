@@ -6,9 +6,12 @@ use archive::compression::{BadSuffix, Compression};
 use archive::{Action, ErrorKind, NotArchive};
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
+use gate::fs::{At, Want};
+use gate::long::statx_long;
 use show::name::printable;
+use walk::entry::joined;
 
-use super::{CRLF, OLD_PARTS, store_hint};
+use super::{CRLF, OLD_PARTS, RESTORE_ELSEWHERE, store_hint};
 use crate::date::When;
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
@@ -17,6 +20,18 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
         ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
+        }
+        ErrorKind::NotArchive(NotArchive::Encrypted(_, command)) => {
+            let file = printable(&error.path);
+            format!("{command} '{file}' | fathom restore - -C DIR").into()
+        }
+        ErrorKind::NoArchives if has(&error.path, b"dumps.ndjson") => {
+            let dir = printable(&error.path);
+            format!("it is a state directory: give --state '{dir}'").into()
+        }
+        ErrorKind::NoArchives if is_repository(&error.path) => {
+            let dir = printable(&error.path);
+            format!("it is a restic repository: restic -r '{dir}' snapshots lists it").into()
         }
         ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => store_hint(error),
         ErrorKind::Catalog(kind) if kind.errno() == Some(Errno::ENOENT) && is_time(&error.path) => {
@@ -32,6 +47,17 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
 /// Whether the name of a missing catalog is a time, such as `yesterday`.
 fn is_time(path: &[u8]) -> bool {
     str::from_utf8(path).is_ok_and(|text| When::parse(text).is_some())
+}
+
+fn has(dir: &[u8], name: &[u8]) -> bool {
+    statx_long(&joined(dir, name), At::empty(), Want::TYPE).is_ok()
+}
+
+/// Whether a directory has the files of a restic repository.
+fn is_repository(dir: &[u8]) -> bool {
+    [&b"config"[..], b"keys", b"snapshots"]
+        .into_iter()
+        .all(|name| has(dir, name))
 }
 
 fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
@@ -201,7 +227,7 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
             "fathom verify ARCHIVE --against DIR compares a full dump; dumps without -o keep their catalogs"
         }
         (Restore, ErrorKind::NotInDump) => {
-            "fathom list --state DIR -- PATH prints the dumps that have it"
+            "fathom list --state DIR -- '*NAME*' finds files in all dumps"
         }
         (Restore, ErrorKind::NotPlainFile) => "restore it into a directory, with -C",
         (Restore, ErrorKind::OutsideSources { .. }) => "give a path below one of these",
@@ -219,13 +245,15 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         }
         (_, ErrorKind::NotArchive(what)) => match what {
             NotArchive::Parquet => "give the archive of the same dump",
-            NotArchive::Empty | NotArchive::Other | NotArchive::Compressed(..) => {
-                "give an archive of fathom dump or tar"
-            }
+            NotArchive::Empty
+            | NotArchive::Other
+            | NotArchive::Compressed(..)
+            | NotArchive::Encrypted(..) => "give an archive of fathom dump or tar",
         },
         (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
             "nothing in it can be read: copy the file again, or use another copy"
         }
+        (_, ErrorKind::DamagedArchive { damage, .. }) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
         (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
         (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"

@@ -270,7 +270,7 @@ pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), 
         let files = (0..rows.len())
             .filter(|&row| rows.kind(row) == FileType::Regular && plan.step(row) == Stage::Whole);
         let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| {
-            (n + 1, sum.saturating_add(rows.meta(row).size))
+            (n + 1, sum.saturating_add(rows.meta(row).data_bytes()))
         });
         let engine = EngineKind::SELECTABLE.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])

@@ -214,7 +214,7 @@ pub(crate) struct Dump {
     /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or
-    /// newer are kept. A full dump whose archive is missing does not count. The other --keep
+    /// newer are kept. A full dump whose archive is missing or damaged does not count. The other --keep
     /// options have the same meaning as for a dump. Also kept are the last complete dump and, for
     /// each entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]
@@ -334,27 +334,27 @@ pub(crate) struct Keep {
     /// only prints them. Also kept are the full dumps on which kept dumps are based, the last
     /// complete dump and, for each entry that later dumps could not read, the last dump that has
     /// it.
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_last: Option<usize>,
     /// Keep the last dump of each of the last N hours with dumps
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_hourly: Option<usize>,
     /// Keep the last dump of each of the last N days with dumps
     ///
     /// Days are in local time (TZ). If fewer than N days have a dump, the oldest dump is also kept,
     /// as in restic. The same applies to the other periods.
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_daily: Option<usize>,
     /// Keep the last dump of each of the last N weeks with dumps
     ///
     /// Weeks begin on Monday.
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_weekly: Option<usize>,
     /// Keep the last dump of each of the last N months with dumps
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_monthly: Option<usize>,
     /// Keep the last dump of each of the last N years with dumps
-    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_yearly: Option<usize>,
 }
 

@@ -8,7 +8,7 @@ use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
 use archive::increment::automatic::{AutomaticOptions, FullReason};
 use archive::increment::history::History;
-use archive::increment::record::ArchiveStatus;
+use archive::increment::record::{ArchiveStatus, DumpRecord};
 use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
 use base::Warning;
 use walk::Moment;
@@ -51,6 +51,21 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
         );
     }
     let keeps = args.keep.policy().is_some();
+    if args.restic.is_some() && keeps {
+        return refuse(
+            "--keep-daily and the like cannot be used with --restic",
+            "restic forget removes snapshots by such a policy",
+        );
+    }
+    if args.restic.is_some() && args.full_every.is_some() {
+        return refuse(
+            "--full-every cannot be used with --restic",
+            "omit it: every snapshot is complete",
+        );
+    }
+    if keeps && args.state.is_none() {
+        return refuse("missing: --state DIR", "see fathom dump -h");
+    }
     if args.prune && !keeps && args.keep_full.is_none() {
         return refuse(
             "--prune requires --keep-full, or --keep-daily and the like",
@@ -149,6 +164,8 @@ pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, o
 pub(super) struct Foreseen {
     /// The state directory has catalogs that an increment can be based on.
     pub(super) has_levels: bool,
+    /// The last dump was made without `-o` and `--level`, which make levels 0 and 1 only.
+    pub(super) is_nightly: bool,
     /// The dumps that would be removed.
     pub(super) pruning: Option<Pruning>,
 }
@@ -156,16 +173,17 @@ pub(super) struct Foreseen {
 /// Predicts name and level of the next dump, and which dumps the retention policy would keep.
 pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<Foreseen, Error> {
     let Some(state) = state(args) else {
-        let (has_levels, pruning) = (true, None);
         return Ok(Foreseen {
-            has_levels,
-            pruning,
+            has_levels: true,
+            is_nightly: false,
+            pruning: None,
         });
     };
     let chosen = dumps_in(state, args, &options.sources).foresee()?;
     out.note(show::foreseen(&chosen));
+    let history = History::read(state).unwrap_or_default();
+    let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
     let pruning = args.keep.policy().map(|policy| {
-        let history = History::read(state).unwrap_or_default();
         let next = NextDump {
             date: Moment::now().time(),
             is_full: chosen.full.is_some(),
@@ -178,6 +196,7 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
     );
     Ok(Foreseen {
         has_levels: !unusable,
+        is_nightly,
         pruning,
     })
 }

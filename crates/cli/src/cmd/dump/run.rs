@@ -229,9 +229,13 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let state = args.state.as_deref().filter(|_| args.level.is_none());
     let state = state.map(OsStrExt::as_bytes);
     let state = state.filter(|_| foreseen.has_levels);
-    let estimates = watch_walk(out.messages(), &diagnostics, || {
+    let mut estimates = watch_walk(out.messages(), &diagnostics, || {
         estimate(options, state, &diagnostics)
     })?;
+    if foreseen.is_nightly {
+        let is_made = |level: Option<u8>| level.is_none_or(|level| level <= 1);
+        estimates.dumps.retain(|dump| is_made(dump.level));
+    }
     let pruned = foreseen.pruning.as_ref().map(Pruning::report);
     let report = DumpReport {
         method: estimates.parts.first(),

@@ -43,8 +43,8 @@ pub(crate) struct List {
     ///
     /// Without PATHs, the dumps are printed. RESTORE has the numbers of the archives to restore, in
     /// order, for the tree of that dump. STATUS says whether its archive is unchanged, is missing,
-    /// was replaced by a different file, or was streamed to a pipe; and whether the dump is
-    /// incomplete, because entries could not be read. The table is followed by the names of these
+    /// was replaced by a different file, was streamed to a pipe, or was found damaged by fathom
+    /// verify --state; and whether the dump is incomplete, because entries could not be read. The table is followed by the names of these
     /// entries.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,

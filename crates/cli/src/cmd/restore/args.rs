@@ -55,10 +55,10 @@ pub(crate) struct Restore {
     /// time before now such as 2d, 12h or 1w; or latest.
     #[arg(long, value_name = "TIME", requires = "state", value_parser = when)]
     pub(crate) at: Option<When>,
-    /// With --state, write one file to standard output: --to -
+    /// With --state, write one file to standard output (-)
     ///
-    /// PATH is the path of a regular file. If its checksum is wrong, the exit status is 1.
-    #[arg(long, value_name = "FILE", requires = "state", value_parser = only_stdout)]
+    /// The only value is -, for standard output. PATH is the path of a regular file. If its checksum is wrong, the exit status is 1.
+    #[arg(long, value_name = "-", requires = "state", value_parser = only_stdout)]
     #[arg(conflicts_with_all = ["directory", "strip_components", "dry_run", "sync", "overwrite"])]
     pub(crate) to: Option<String>,
 

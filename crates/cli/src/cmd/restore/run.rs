@@ -100,6 +100,7 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
         summary: &summary,
         steps: args.dry_run.then_some(&steps),
         are_parts: options.are_parts,
+        are_several: options.archives.len() > 1 && !options.are_parts,
         ranks: all.ranks.as_deref(),
         seconds: start.elapsed().as_secs_f64(),
     };

@@ -55,10 +55,11 @@ pub(crate) struct Verify {
     pub(crate) null: bool,
     /// Check all dumps of a state directory instead
     ///
-    /// Every archive is read, and every chain checked. With --against, the newest dump is compared by its catalog: names,
+    /// Every archive is read, and every chain checked. Damaged archives are recorded in DIR: no later
+    /// dump is based on them. With --against, the newest dump is compared by its catalog: names,
     /// types, permissions, owners, sizes, modification times, and contents by their checksums.
     #[arg(long, value_name = "DIR")]
-    #[arg(conflicts_with_all = ["archive", "paths", "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "files_from"])]
+    #[arg(conflicts_with_all = ["archive", "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "files_from"])]
     pub(crate) state: Option<OsString>,
     #[command(flatten)]
     pub(crate) excludes: Excludes,

@@ -82,6 +82,12 @@ fn add_facts(members: u64, damaged: u64, out: &Out) {
 
 fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
+    if !args.paths.is_empty() {
+        let message = "--state checks complete dumps, so it cannot be used with PATH";
+        return Err(Error::new(message).with_hint(
+            "check one file with fathom restore --state DIR --to - PATH >/dev/null, or give an archive without --state",
+        ));
+    }
     let history = History::read(state)?;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let open = |dir| {

@@ -7,7 +7,7 @@ use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{plural, size, sized};
 
-use crate::cmd::levels::{Dump as LevelDump, local_date, utc_date};
+use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, utc_date};
 use crate::date::Zone;
 
 /// The result of `--prune`.
@@ -43,7 +43,13 @@ fn present_bytes(pruned: &Pruned<'_>) -> u64 {
 pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
     let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
     let bytes = sized(present_bytes(pruned));
-    let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    let kept = match pruned.is_foreseen {
+        true => {
+            let kept = plural(pruned.kept as u64 + 1, "dump is", "dumps are");
+            format!("with the next one, {kept}")
+        }
+        false => plural(pruned.kept as u64, "dump is", "dumps are"),
+    };
     let would = if pruned.is_foreseen {
         ""
     } else {
@@ -92,7 +98,7 @@ fn reason(reason: &KeepReason) -> String {
         KeepReason::LastComplete => "last complete".to_owned(),
         KeepReason::LastData => "has what later dumps could not read".to_owned(),
         KeepReason::NextBase => "base of the next dump".to_owned(),
-        KeepReason::Unrestorable => "an archive is missing".to_owned(),
+        KeepReason::Unrestorable => "an archive is missing or damaged".to_owned(),
     }
 }
 
@@ -138,7 +144,6 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
     let mut table = Table::new(&columns, rows.len());
     for (dump, why) in rows {
         let record = dump.record();
-        let archive = record.archive.as_ref().map(|archive| printable(archive));
         table.row(
             [
                 (dump.at + 1).to_string(),
@@ -146,7 +151,7 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
                 record.level.to_string(),
                 size(record.bytes),
                 why,
-                archive.unwrap_or_else(|| "-".into()).into_owned(),
+                archive_cell(record),
             ],
             Tone::Plain,
         );
@@ -180,6 +185,12 @@ pub(crate) fn choice(automatic: &Automatic) -> String {
             Some(archive) => format!("'{}' is missing or is another file", printable(archive)),
             None => "the last one was written to a pipe".to_owned(),
         },
+        Some(FullReason::DamagedArchive { archive }) => {
+            format!(
+                "'{}' is damaged, as fathom verify found",
+                printable(archive)
+            )
+        }
     };
     format!("full dump: {why}")
 }

@@ -63,10 +63,8 @@ impl SearchReport {
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let mut remote = Remote {
             tree: &mut tree,
-            behavior: &prediction.behavior,
-            prices: &prediction.prices,
+            model: prediction.model(),
             start: &prediction.requests.cold,
-            seconds: prediction.seconds_alone(),
         };
         let has_network = scope != RemoteScope::Everything;
         let better_path = environment.path.as_deref().and_then(|path| {
@@ -104,7 +102,7 @@ impl SearchReport {
 
     /// The fixes whose predicted saving is worth a change.
     pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
-        let total = self.prediction.seconds_alone();
+        let total = self.prediction.cold.seconds;
         let fixes = self.fixes.iter();
         fixes.filter(move |fix| fix.change.saves_work() || is_worthwhile(fix.saves_seconds, total))
     }

@@ -5,6 +5,7 @@ mod kinds;
 mod odd;
 mod order;
 mod prediction;
+mod savings;
 mod usage;
 mod witness;
 

@@ -2,7 +2,7 @@
 
 use crate::kind::Kind;
 use crate::path::PathProposal;
-use crate::trace::Shim;
+use crate::trace::{NameUse, Shim};
 
 /// A change of the environment or of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,15 @@ pub enum Change {
         /// The total size of the files in bytes.
         bytes: u64,
     },
+}
+
+/// A change, and the recorded names that it affects.
+pub(crate) struct AvoidedNames<'a> {
+    pub(crate) change: Change,
+    /// Names whose failed lookups the change avoids.
+    pub(crate) missed: Vec<&'a NameUse>,
+    /// Names that are not used any more: the change avoids all calls on them.
+    pub(crate) unused: Vec<&'a NameUse>,
 }
 
 /// A shorter RUNPATH or RPATH of a program or a library.

@@ -115,11 +115,6 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The requests of the current start.
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.requests
-    }
-
     /// Simulates the command once. Returns the requests, and their times if they take `seconds`.
     pub(crate) fn start(
         &mut self,

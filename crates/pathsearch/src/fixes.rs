@@ -1,18 +1,21 @@
 //! Changes that would make the searches of a command cheaper, and their savings.
 
+use std::collections::{HashMap, HashSet};
+
 use base::path::{join, parent};
 use meter::call::Command;
 
 use crate::bytecode::keep_bytecode;
-use crate::change::Change;
-use crate::kind::Kind;
+use crate::change::{AvoidedNames, Change};
+use crate::kind::{Count, Kind};
 use crate::lookup::{normalize, split};
-use crate::model::{StartRequests, count_lookups};
+use crate::model::{StartRequests, without_copied};
 use crate::path::{LocalDirectories, PathProposal, ProgramDirectories, propose_path};
-use crate::request::{ClientBehavior, Prices, Request, Requests};
+use crate::predict::StartModel;
+use crate::request::Requests;
 use crate::shorten::{UsedDirectories, shorten_runpaths, shorten_variables};
 use crate::trace::{NameUse, Shim, Trace};
-use crate::tree::{FileTree, Node};
+use crate::tree::FileTree;
 
 /// A change, and its savings.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,9 +26,10 @@ pub struct Fix {
     pub saves_misses: u64,
     /// Seconds of these failed lookups on this machine, without a meter.
     pub saves_seconds_here: f64,
-    /// Avoided requests to the network file system, with cold caches.
+    /// Avoided requests to the network file system that the command waits for, with cold caches:
+    /// the difference of the predictions for the recorded calls and for those that remain.
     pub saves_requests: u64,
-    /// Seconds of the avoided requests.
+    /// The difference of the predicted start times, with cold caches.
     pub saves_seconds: f64,
 }
 
@@ -42,29 +46,34 @@ pub fn is_worthwhile(saving: f64, total: f64) -> bool {
 /// The modelled network file system.
 pub(crate) struct Remote<'a> {
     pub(crate) tree: &'a mut dyn FileTree,
-    pub(crate) behavior: &'a ClientBehavior,
-    pub(crate) prices: &'a Prices,
+    pub(crate) model: StartModel,
     /// The requests of the start, with cold caches.
     pub(crate) start: &'a Requests,
-    /// The duration of the start in seconds.
-    pub(crate) seconds: f64,
+}
+
+/// The difference of the predictions for a start and for the start after a change.
+#[derive(Clone, Copy, Debug, Default)]
+struct RemoteSaving {
+    /// Requests that the command waits for.
+    requests: u64,
+    seconds: f64,
 }
 
 impl Remote<'_> {
-    /// LOOKUP requests for failed lookups of these names, whose numbers `misses` returns.
-    fn lookups(&mut self, names: &[Vec<u8>], misses: impl Fn(usize) -> u64) -> u64 {
-        let once = count_lookups(names, self.tree, self.behavior);
-        if self.behavior.keeps_misses {
-            return once;
+    /// The saving of a change after which the start uses these names. 0 if the start would take
+    /// longer.
+    fn saving(&mut self, names: &[NameUse]) -> RemoteSaving {
+        let after = self.model.cold_requests(names, self.tree);
+        let seconds = self.model.time(self.start).seconds - self.model.time(&after).seconds;
+        RemoteSaving {
+            requests: self.start.waited().saturating_sub(after.waited()),
+            seconds: seconds.max(0.0),
         }
-        // Without negative caching each failed lookup is a request.
-        let remote = (0..names.len()).filter(|at| self.tree.is_remote(split(&names[*at]).0));
-        once.max(remote.map(misses).sum())
     }
 
     /// The mean time of a failed lookup of these names on this machine. A meter slows a call down
     /// by more than the lookup takes, so they are looked up again without one.
-    fn seconds_per_miss(&mut self, trace: &Trace, change: &Change, names: &[Vec<u8>]) -> f64 {
+    fn seconds_per_miss(&mut self, trace: &Trace, change: &Change, names: &[&[u8]]) -> f64 {
         const SAMPLES: usize = 256;
         let every = names.len().div_ceil(SAMPLES).max(1);
         let sample = names.iter().step_by(every);
@@ -77,24 +86,23 @@ impl Remote<'_> {
         }
     }
 
-    /// A change that saves failed lookups here, and LOOKUP requests on the network file system; at
-    /// most as many as the start has.
+    /// A change that saves failed lookups of these names here, and requests to the network file
+    /// system.
     fn fix(
         &mut self,
         trace: &Trace,
         change: Change,
         misses: u64,
-        requests: u64,
-        names: &[Vec<u8>],
+        saving: RemoteSaving,
+        names: &[&[u8]],
     ) -> Fix {
         let misses = misses.min(trace.totals.misses);
-        let requests = requests.min(self.start.get(Request::Lookup));
         let seconds_here = self.seconds_per_miss(trace, &change, names) * misses as f64;
         Fix {
             saves_misses: misses,
             saves_seconds_here: seconds_here.min(trace.totals.nanos as f64 / 1e9),
-            saves_requests: requests,
-            saves_seconds: requests as f64 * self.prices.get(Request::Lookup),
+            saves_requests: saving.requests,
+            saves_seconds: saving.seconds,
             change,
         }
     }
@@ -116,11 +124,14 @@ pub(crate) fn choose_path(
     let is_movable = &mut |dir: &[u8]| dir.starts_with(b"/") && remote.tree.is_remote(dir);
     let moved = propose_path(path, &trace.programs, directories, is_movable);
     let mut seconds = |path: &Option<PathProposal>| {
-        let fix = path.as_ref().and_then(|path| fix_path(trace, path, remote));
-        fix.map_or(0.0, |fix| fix.saves_seconds)
+        let path = path.as_ref().filter(|path| path.saves > 0);
+        path.map_or(0.0, |path| {
+            remote.saving(&names_with_path(trace, path)).seconds
+        })
     };
     let gain = seconds(&moved) - seconds(&kept);
-    match is_worthwhile(gain, remote.seconds) {
+    let total = remote.model.time(remote.start).seconds;
+    match is_worthwhile(gain, total) {
         true => moved,
         false => kept,
     }
@@ -138,14 +149,20 @@ pub(crate) fn propose_fixes(
     let mut fixes = Vec::new();
     fixes.extend(path.and_then(|path| fix_path(trace, path, remote)));
     let used = UsedDirectories::new(trace);
-    let mut changes = missed_names(trace);
+    let mut changes = Vec::new();
     if trace.is_complete {
         changes.extend(shorten_variables(trace, &used));
         changes.extend(shorten_runpaths(trace, &used, directories));
     }
-    changes.extend(keep_bytecode(trace, remote.tree));
-    for (change, names) in changes {
-        fixes.extend(fix_misses(trace, change, &names, remote));
+    let missed = missed_names(trace).into_iter();
+    let missed = missed.chain(keep_bytecode(trace, remote.tree));
+    changes.extend(missed.map(|(change, missed)| AvoidedNames {
+        change,
+        missed,
+        unused: Vec::new(),
+    }));
+    for avoided in changes {
+        fixes.extend(fix_avoided(trace, avoided, remote));
     }
     let shims = trace.shims.iter().filter(|shim| shim.processes > 0);
     fixes.extend(shims.map(|shim| {
@@ -153,9 +170,13 @@ pub(crate) fn propose_fixes(
             shim: shim.clone(),
             manager: manager(shim),
         };
-        remote.fix(trace, change, shim.misses, 0, &[])
+        remote.fix(trace, change, shim.misses, RemoteSaving::default(), &[])
     }));
-    if start.cold.waited() > 0 {
+    let copied = start.files.iter().chain(&start.links);
+    let copied: HashSet<&[u8]> = copied.map(Vec::as_slice).collect();
+    let left = without_copied(&trace.names, &copied, remote.tree);
+    let saving = remote.saving(&left);
+    if saving.requests > 0 && !start.files.is_empty() {
         fixes.push(Fix {
             change: Change::CopyToLocalDisk {
                 files: start.files.len() as u64,
@@ -164,8 +185,8 @@ pub(crate) fn propose_fixes(
             },
             saves_misses: 0,
             saves_seconds_here: 0.0,
-            saves_requests: start.cold.waited(),
-            saves_seconds: remote.prices.seconds(&start.cold),
+            saves_requests: saving.requests,
+            saves_seconds: saving.seconds,
         });
     }
     fixes.sort_by_key(|fix| std::cmp::Reverse((fix.saves_requests, fix.saves_misses)));
@@ -236,37 +257,91 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
     if path.saves == 0 {
         return None;
     }
-    // Each name of a program has the same number of failed lookups.
-    let names = path.names.iter();
-    let remote_names = names.filter(|name| remote.tree.is_remote(split(name).0));
-    let remote_names = remote_names.count() as u64;
-    let mut requests = count_lookups(&path.names, remote.tree, remote.behavior);
-    // One lookup finds that a directory is missing, for all names in it.
-    for dir in path.removed.iter().map(|dir| normalize(dir)) {
-        let is_missing = remote.tree.node(&dir) == Node::Missing;
-        requests += u64::from(is_missing && remote.tree.is_remote(&dir));
-    }
-    if !remote.behavior.keeps_misses {
-        // Without negative caching each failed lookup is a request.
-        requests = requests.max(path.saves * remote_names / path.names.len().max(1) as u64);
-    }
+    let saving = remote.saving(&names_with_path(trace, path));
+    let avoided = path.names.iter().filter(|(_, now, then)| then < now);
+    let avoided: Vec<&[u8]> = avoided.map(|(name, ..)| &name[..]).collect();
     let change = Change::SetPath(path.clone());
-    Some(remote.fix(trace, change, path.saves, requests, &path.names))
+    Some(remote.fix(trace, change, path.saves, saving, &avoided))
 }
 
-fn fix_misses(
-    trace: &Trace,
-    change: Change,
-    names: &[&NameUse],
-    remote: &mut Remote<'_>,
-) -> Option<Fix> {
-    let misses = names.iter().map(|used| used.count.misses).sum();
-    if misses == 0 {
+/// The names that the same searches along a proposed PATH use.
+fn names_with_path(trace: &Trace, path: &PathProposal) -> Vec<NameUse> {
+    let names = path.names.iter();
+    let mut changed: HashMap<&[u8], (u64, u64)> = names
+        .map(|(name, now, then)| (&name[..], (*now, *then)))
+        .collect();
+    let removed = path.removed.iter().filter(|dir| dir.starts_with(b"/"));
+    let removed: HashSet<Vec<u8>> = removed.map(|dir| normalize(dir)).collect();
+    let mut all: Vec<NameUse> = Vec::with_capacity(trace.names.len());
+    for used in &trace.names {
+        let mut left = used.clone();
+        match changed.remove(&used.path[..]) {
+            Some((0, then)) => left.count.misses += then,
+            // A search may make several calls on a path.
+            Some((now, then)) => left.count.misses = scale(used.count.misses, then, now),
+            None => {}
+        }
+        // Some shells examine the directories of PATH themselves.
+        let is_missing_element = used.count.hits == 0 && removed.contains(&used.path[..]);
+        all.push(match left.count == Count::default() || is_missing_element {
+            true => used.removed(),
+            false => left,
+        });
+    }
+    let mut added: Vec<_> = changed.into_iter().collect();
+    added.retain(|(_, (now, then))| then > now);
+    added.sort_unstable();
+    all.extend(added.into_iter().map(|(name, (_, then))| NameUse {
+        path: name.into(),
+        kind: Kind::Path,
+        count: Count {
+            hits: 0,
+            misses: then,
+        },
+        follow: true,
+        ..NameUse::default()
+    }));
+    all
+}
+
+/// `value * part / whole`, without overflow.
+fn scale(value: u64, part: u64, whole: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// A fix that avoids recorded calls; `None` if there are no such calls.
+fn fix_avoided(trace: &Trace, avoided: AvoidedNames<'_>, remote: &mut Remote<'_>) -> Option<Fix> {
+    let AvoidedNames {
+        change,
+        missed,
+        unused,
+    } = avoided;
+    let misses: u64 = missed.iter().map(|used| used.count.misses).sum();
+    let paths: Vec<&[u8]> = missed.iter().map(|used| &used.path[..]).collect();
+    let unused: HashSet<&[u8]> = unused.iter().map(|used| &used.path[..]).collect();
+    let saving = remote.saving(&names_without(trace, &paths, &unused));
+    if misses == 0 && saving.requests == 0 {
         return None;
     }
-    let paths: Vec<Vec<u8>> = names.iter().map(|used| used.path.to_vec()).collect();
-    let requests = remote.lookups(&paths, |at| names[at].count.misses);
-    Some(remote.fix(trace, change, misses, requests, &paths))
+    Some(remote.fix(trace, change, misses, saving, &paths))
+}
+
+/// The names that remain if the failed lookups of `missed` and all calls on `unused` are avoided.
+fn names_without(trace: &Trace, missed: &[&[u8]], unused: &HashSet<&[u8]>) -> Vec<NameUse> {
+    let missed: HashSet<&[u8]> = missed.iter().copied().collect();
+    let left = trace.names.iter().map(|used| {
+        let is_missed = missed.contains(&used.path[..]);
+        if unused.contains(&used.path[..]) || is_missed && used.count.hits == 0 {
+            return used.removed();
+        }
+        let mut left = used.clone();
+        if is_missed {
+            left.count.misses = 0;
+        }
+        left
+    });
+    left.collect()
 }
 
 /// The mean metered time of a failed lookup of this kind, over the names without hits.
@@ -286,6 +361,8 @@ fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use gate::{Errno, Result};
     use proptest::prelude::*;
 
@@ -293,10 +370,11 @@ mod tests {
     use ondisk::Dev;
 
     use super::*;
-    use crate::kind::Count;
-    use crate::model::predict_requests;
+    use crate::environment::Environment;
     use crate::path::Identity;
-    use crate::trace::{Program, ProgramUse, Totals};
+    use crate::request::{ClientBehavior, Prices};
+    use crate::trace::{Execution, Program, ProgramUse, Totals};
+    use crate::tree::Node;
 
     const DIRS: [&str; 8] = [
         "/usr/local/bin",
@@ -318,6 +396,20 @@ mod tests {
         /// The entries of the directory cannot be listed.
         Unreadable,
         Readable,
+    }
+
+    /// The entry of a name in the table of a trace.
+    fn name_use<'a>(trace: &'a mut Trace, path: &[u8]) -> &'a mut NameUse {
+        let known = trace.names.iter().position(|used| *used.path == *path);
+        let at = known.unwrap_or(trace.names.len());
+        if known.is_none() {
+            trace.names.push(NameUse {
+                path: path.into(),
+                follow: true,
+                ..NameUse::default()
+            });
+        }
+        &mut trace.names[at]
     }
 
     /// A simulated machine: access to each of [`DIRS`], and its inode; the program of each name in
@@ -356,18 +448,14 @@ mod tests {
                 let dirs = path.split(|&b| b == b':');
                 let passed: Vec<&[u8]> = dirs.take_while(|dir| Some(*dir) != found).collect();
                 let absolute = passed.iter().filter(|dir| dir.starts_with(b"/"));
-                let lookup = |dir: &[u8], hits, misses| NameUse {
-                    path: [dir, b"/", name.as_bytes()].concat().into(),
-                    kind: Kind::Path,
-                    count: Count { hits, misses },
-                    nanos: nanos * (hits + misses),
-                    follow: true,
-                    ..NameUse::default()
+                let mut look_up = |dir: &[u8], hits, misses| {
+                    let used = name_use(&mut trace, &join(dir, name.as_bytes()));
+                    used.kind = Kind::Path;
+                    used.count += Count { hits, misses };
+                    used.nanos += nanos * (hits + misses);
                 };
-                trace
-                    .names
-                    .extend(absolute.map(|dir| lookup(dir, 0, times)));
-                trace.names.extend(found.map(|dir| lookup(dir, times, 0)));
+                absolute.for_each(|&dir| look_up(dir, 0, times));
+                found.into_iter().for_each(|dir| look_up(dir, times, 0));
                 let misses = times * passed.len() as u64;
                 let program = Program {
                     name: name.as_bytes().to_vec(),
@@ -445,27 +533,33 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_proposed_path_changes_no_program_and_no_fix_saves_more_than_the_start_has(
+        fn a_proposed_path_changes_no_program_and_saves_the_difference_of_the_predictions(
             machine in machine(),
             dirs in prop::collection::vec(0..DIRS.len(), 1..9),
             searches in prop::collection::vec((0..NAMES.len(), 1..2000_u64, 0..5000_u64), 1..5),
             rtt in 0.0..0.01_f64,
             keeps_misses in any::<bool>(),
             has_network in any::<bool>(),
+            nodes in 1..3000_u64,
+            server_rate in prop::option::of(100.0..100_000.0_f64),
         ) {
             let given: Vec<&str> = dirs.iter().map(|at| DIRS[*at]).collect();
             let path = given.join(":");
             let trace = machine.trace(path.as_bytes(), &searches);
             let behavior = ClientBehavior { keeps_misses, ..ClientBehavior::default() };
-            let start = predict_requests(&trace.names, &mut machine.clone(), &behavior, |_| 0.0);
-            let prices = Prices::uniform(rtt);
-            let seconds = prices.seconds(&start.cold);
+            let model = StartModel {
+                prices: Prices::uniform(rtt),
+                behavior,
+                compute: 0.1,
+                nodes,
+                server_rate,
+            };
+            let start = model.requests(&trace.names, &mut machine.clone());
+            let seconds = model.time(&start.cold).seconds;
             let mut remote = Remote {
                 tree: &mut machine.clone(),
-                behavior: &behavior,
-                prices: &prices,
+                model,
                 start: &start.cold,
-                seconds,
             };
             let directories = &mut machine.clone();
             let chosen =
@@ -490,7 +584,164 @@ mod tests {
                 prop_assert!(fix.saves_seconds_here <= nanos as f64 / 1e9, "{:?}", fix);
                 prop_assert!(fix.saves_requests <= start.cold.waited(), "{:?}", fix);
                 prop_assert!(fix.saves_seconds <= seconds * (1.0 + 1e-9), "{:?}", fix);
+                // In a different order, a search may end at the same program in another directory.
+                if let Change::SetPath(path) = &fix.change
+                    && !path.is_reordered
+                {
+                    let after = machine.trace(&path.path, &searches);
+                    let after = model.cold_requests(&after.names, &mut machine.clone());
+                    let saved = start.cold.waited() as i64 - after.waited() as i64;
+                    prop_assert_eq!(fix.saves_requests as i64, saved, "{:?}", fix);
+                    let saved = seconds - model.time(&after).seconds;
+                    prop_assert!((fix.saves_seconds - saved).abs() < 1e-6, "{:?}", fix);
+                }
             }
+        }
+
+        #[test]
+        fn a_shorter_library_path_saves_the_difference_of_the_predictions(
+            libraries in libraries(),
+            dirs in prop::collection::vec(0..LIBRARY_DIRS, 1..9),
+            keeps_misses in any::<bool>(),
+            nodes in 1..3000_u64,
+            server_rate in prop::option::of(100.0..100_000.0_f64),
+        ) {
+            let value = dirs.iter().map(|dir| format!("/{dir}")).collect::<Vec<_>>().join(":");
+            let trace = libraries.trace(value.as_bytes());
+            let model = StartModel {
+                prices: Prices::uniform(0.005),
+                behavior: ClientBehavior { keeps_misses, ..ClientBehavior::default() },
+                compute: 0.1,
+                nodes,
+                server_rate,
+            };
+            let start = model.requests(&trace.names, &mut libraries.clone());
+            let mut remote = Remote {
+                tree: &mut libraries.clone(),
+                model,
+                start: &start.cold,
+            };
+            let machine = &mut Machine { dirs: Vec::new(), programs: Vec::new() };
+            let fixes = propose_fixes(&trace, None, &start, machine, &mut remote);
+            let shorter = fixes.iter().find_map(|fix| match &fix.change {
+                Change::ShortenVariable { value, .. } => Some((fix, value)),
+                _ => None,
+            });
+            let is_useful = |dir: &usize| {
+                let tried = libraries.found(value.as_bytes());
+                tried.contains(&format!("/{dir}").into_bytes())
+            };
+            prop_assert!(shorter.is_none() || !dirs.iter().all(is_useful));
+            if let Some((fix, value)) = shorter {
+                let after = libraries.trace(value.as_deref().unwrap_or_default());
+                let after = model.cold_requests(&after.names, &mut libraries.clone());
+                let saved = start.cold.waited() as i64 - after.waited() as i64;
+                prop_assert_eq!(fix.saves_requests as i64, saved, "{:?}", fix);
+                let saved = model.time(&start.cold).seconds - model.time(&after).seconds;
+                prop_assert!((fix.saves_seconds - saved).abs() < 1e-6, "{:?}", fix);
+            }
+        }
+    }
+
+    const LIBRARY_DIRS: usize = 8;
+    const LIBRARIES: [&str; 3] = ["liba.so", "libb.so", "libc.so"];
+
+    /// A simulated remote file tree of the directories `/0`, `/1` and so on: whether each exists,
+    /// and the libraries in it.
+    #[derive(Clone, Debug)]
+    struct Libraries(Vec<(bool, [bool; LIBRARIES.len()])>);
+
+    fn libraries() -> impl Strategy<Value = Libraries> {
+        let library = prop::bool::weighted(0.2);
+        let dir = (prop::bool::weighted(0.7), prop::array::uniform3(library));
+        prop::collection::vec(dir, LIBRARY_DIRS).prop_map(Libraries)
+    }
+
+    impl Libraries {
+        fn contains(&self, dir: &[u8], library: usize) -> bool {
+            let number = String::from_utf8_lossy(dir.strip_prefix(b"/").unwrap_or(dir));
+            let dir = number.parse::<usize>().ok().and_then(|at| self.0.get(at));
+            dir.is_some_and(|(exists, libraries)| *exists && libraries[library])
+        }
+
+        /// The directory in which each library is found.
+        fn found(&self, value: &[u8]) -> HashSet<Vec<u8>> {
+            let dirs: Vec<&[u8]> = value.split(|&b| b == b':').collect();
+            let libraries = 0..LIBRARIES.len();
+            let found = libraries.filter_map(|library| {
+                let mut dirs = dirs.iter();
+                dirs.find(|dir| self.contains(dir, library))
+            });
+            found.map(|dir| dir.to_vec()).collect()
+        }
+
+        /// The trace of a program that searches the libraries with this LD_LIBRARY_PATH.
+        fn trace(&self, value: &[u8]) -> Trace {
+            let environment = Environment {
+                lists: [Some(value.to_vec()), None, None, None, None],
+                ..Environment::default()
+            };
+            let mut trace = Trace {
+                is_complete: true,
+                executions: vec![Execution {
+                    program: b"/none/program"[..].into(),
+                    environment: Some(Rc::new(environment)),
+                }],
+                ..Trace::default()
+            };
+            for (library, name) in LIBRARIES.iter().enumerate() {
+                for dir in value.split(|&b| b == b':').filter(|dir| !dir.is_empty()) {
+                    let is_found = self.contains(dir, library);
+                    let mut count = |path: &[u8], is_hit| {
+                        let used = name_use(&mut trace, path);
+                        (used.kind, used.opened_first) = (Kind::Linker, true);
+                        used.count.add(is_hit);
+                        used.opens += u64::from(is_hit);
+                        trace.totals.misses += u64::from(!is_hit);
+                    };
+                    for level in ["glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2"] {
+                        count(&join(&join(dir, level.as_bytes()), name.as_bytes()), false);
+                    }
+                    count(&join(dir, name.as_bytes()), is_found);
+                    if is_found {
+                        break;
+                    }
+                    let exists = self.node_of(dir) == Node::Directory;
+                    let used = name_use(&mut trace, dir);
+                    used.kind = Kind::Linker;
+                    used.count.add(exists);
+                    used.stats += u64::from(exists);
+                    trace.totals.misses += u64::from(!exists);
+                }
+            }
+            trace
+        }
+
+        fn node_of(&self, path: &[u8]) -> Node {
+            let (dir, name) = split(path);
+            let library = LIBRARIES.iter().position(|known| known.as_bytes() == name);
+            let number = || String::from_utf8_lossy(name).parse::<usize>().ok();
+            let entry = number().and_then(|at| self.0.get(at));
+            match library {
+                Some(library) if self.contains(dir, library) => Node::File(10_000),
+                None if dir == b"/" && entry.is_some_and(|(exists, _)| *exists) => Node::Directory,
+                _ => Node::Missing,
+            }
+        }
+    }
+
+    impl FileTree for Libraries {
+        fn node(&mut self, path: &[u8]) -> Node {
+            self.node_of(path)
+        }
+        fn interpreter(&mut self, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+        fn is_remote(&mut self, _: &[u8]) -> bool {
+            true
+        }
+        fn time_miss(&mut self, _: &[u8]) -> Option<f64> {
+            None
         }
     }
 

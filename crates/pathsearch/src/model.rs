@@ -2,9 +2,10 @@
 //! with warm caches, from the names that it looked up here and its calls on them.
 //! docs/pathsearch.md describes the model.
 
+use std::collections::HashSet;
+
 use crate::client::{Client, Purpose};
-use crate::lookup::split;
-use crate::request::{ClientBehavior, Request, Requests};
+use crate::request::{ClientBehavior, Requests};
 use crate::trace::NameUse;
 use crate::tree::{FileTree, Node};
 
@@ -88,21 +89,32 @@ pub(crate) fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     }
 }
 
-/// The LOOKUP requests for these names, without those for their directories.
-pub(crate) fn count_lookups(
-    names: &[Vec<u8>],
+/// The requests of a start that uses these names, with cold caches: those that
+/// [`predict_requests`] returns.
+pub(crate) fn predict_cold(
+    names: &[NameUse],
     tree: &mut dyn FileTree,
     behavior: &ClientBehavior,
-) -> u64 {
-    let mut client = Client::new(tree, *behavior);
-    for name in names {
-        client.resolve(split(name).0, true, Purpose::Look, 1);
-    }
-    let before = client.requests().get(Request::Lookup);
-    for name in names {
-        client.resolve(name, false, Purpose::Look, 1);
-    }
-    client.requests().get(Request::Lookup) - before
+) -> Requests {
+    Client::new(tree, *behavior).start(names, |_| 0.0).0
+}
+
+/// The names of a start whose files and symbolic links, `copied`, are read elsewhere.
+pub(crate) fn without_copied(
+    names: &[NameUse],
+    copied: &HashSet<&[u8]>,
+    tree: &mut dyn FileTree,
+) -> Vec<NameUse> {
+    let mut client = Client::new(tree, ClientBehavior::default());
+    let mut is_copied = |used: &NameUse| {
+        let resolved = client.resolve(&used.path, used.follow, Purpose::Look, 1);
+        resolved.is_some_and(|(file, _)| copied.contains(&file[..]))
+    };
+    let left = names.iter().map(|used| match is_copied(used) {
+        true => used.removed(),
+        false => used.clone(),
+    });
+    left.collect()
 }
 
 #[cfg(test)]
@@ -111,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::kind::Count;
+    use crate::request::Request;
 
     /// A simulated file tree that is remote, except for `/proc`.
     struct Remote(BTreeMap<&'static [u8], Node>);
@@ -379,16 +392,52 @@ mod tests {
     }
 
     #[test]
-    fn counted_lookups_exclude_those_of_the_directories() {
+    fn a_removed_name_makes_no_requests_and_does_not_move_a_listing() {
+        let listed = NameUse {
+            opens: 1,
+            listings: 2,
+            listed_at: 2,
+            ..used("/usr/bin", 1, 0)
+        };
         let names = [
-            b"/usr/bin/x".to_vec(),
-            b"/usr/bin/y".to_vec(),
-            b"/gone/x".to_vec(),
-            b"/gone/y".to_vec(),
+            used("/none/x", 0, 1),
+            listed,
+            used("/usr/bin/tool", 1, 0),
+            used("/usr/bin/none", 0, 1),
         ];
-        assert_eq!(
-            count_lookups(&names, &mut tree(), &ClientBehavior::OTHER),
-            2
-        );
+        let left: Vec<NameUse> = names
+            .iter()
+            .enumerate()
+            .map(|(at, used)| {
+                if at == 0 {
+                    used.removed()
+                } else {
+                    used.clone()
+                }
+            })
+            .collect();
+        let lookups = |names: &[NameUse]| {
+            let requests = predict_cold(names, &mut tree(), &ClientBehavior::NFS_4);
+            requests.get(Request::Lookup)
+        };
+        // The listing of /usr/bin has the name of the tool, so it needs no LOOKUP.
+        assert_eq!((lookups(&names), lookups(&left)), (4, 3));
+    }
+
+    #[test]
+    fn copied_files_leave_the_failed_lookups() {
+        let read = NameUse {
+            opens: 1,
+            reads: 1,
+            first: 4096,
+            extent: 4096,
+            ..used("/bin/tool", 1, 0)
+        };
+        let names = [used("/none/x", 0, 1), read, used("/usr/bin/none", 0, 1)];
+        let copied: HashSet<&[u8]> = [&b"/usr/bin/tool"[..], b"/bin"].into();
+        let left = without_copied(&names, &copied, &mut tree());
+        let requests = predict_cold(&left, &mut tree(), &ClientBehavior::OTHER);
+        // LOOKUP of /none, /usr, bin and none.
+        assert_eq!((requests.get(Request::Lookup), requests.total()), (4, 4));
     }
 }

@@ -52,8 +52,9 @@ pub struct PathProposal {
     pub is_reordered: bool,
     /// The number of failed lookups that the same searches would avoid.
     pub saves: u64,
-    /// Paths that would no longer be looked up.
-    pub names: Vec<Vec<u8>>,
+    /// Paths whose number of failed lookups would change, with the present and the new number, if
+    /// each search tries each directory once.
+    pub names: Vec<(Vec<u8>, u64, u64)>,
     /// The number of searches considered.
     pub searches: u64,
 }
@@ -161,7 +162,8 @@ fn add_savings(
 ) -> PathProposal {
     let old_dirs: Vec<&[u8]> = old.dirs.iter().map(Vec::as_slice).collect();
     let new_dirs: Vec<&[u8]> = order.iter().map(|at| old_dirs[*at]).collect();
-    let (mut old_names, mut new_names, mut saves) = (BTreeSet::new(), BTreeSet::new(), 0);
+    let mut saves = 0;
+    let mut names: BTreeMap<Vec<u8>, (u64, u64)> = BTreeMap::new();
     for (program, used) in searches {
         let (mut old_dir, mut new_dir) = (None, None);
         if let Some(found) = program.found.as_deref() {
@@ -179,14 +181,24 @@ fn add_savings(
             0 => -(after.len() as i128 * i128::from(used.times)),
             tries => (tries - after.len() as i128) * i128::from(used.misses) / tries,
         };
-        // Without failed lookups the program may have been executed by its full path.
-        if used.misses > 0 {
-            old_names.extend(names(before, &program.name));
-            new_names.extend(names(after, &program.name));
+        // A program behind other directories, but without failed lookups, was executed by its full
+        // path.
+        if used.misses == 0 && !before.is_empty() {
+            continue;
+        }
+        for path in paths(before, &program.name) {
+            names.entry(path).or_default().0 += used.times;
+        }
+        for path in paths(after, &program.name) {
+            names.entry(path).or_default().1 += used.times;
         }
     }
     proposal.saves = u64::try_from(saves).unwrap_or(0);
-    proposal.names = old_names.difference(&new_names).cloned().collect();
+    let names = names.into_iter();
+    let changed = names.filter(|(_, (now, then))| now != then);
+    proposal.names = changed
+        .map(|(path, (now, then))| (path, now, then))
+        .collect();
     proposal
 }
 
@@ -197,7 +209,7 @@ fn tried<'a>(dirs: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
 }
 
 /// The paths that a search for `name` looks up in these directories.
-fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
+fn paths<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
     dirs.iter()
         .filter(|dir| dir.starts_with(b"/"))
         .map(move |dir| join(dir, name))
@@ -424,10 +436,10 @@ mod tests {
             (proposal.saves, proposal.searches, proposal.is_reordered),
             (8 + 2, 3, true)
         );
-        assert!(
-            proposal.names.contains(&b"/a/ls".to_vec())
-                && !proposal.names.contains(&b"/a/none".to_vec())
-        );
+        let names = proposal.names.iter();
+        let avoided = names.filter(|(_, _, then)| *then == 0);
+        let avoided: Vec<&[u8]> = avoided.map(|(path, ..)| &path[..]).collect();
+        assert!(avoided.contains(&&b"/a/ls"[..]) && !avoided.contains(&&b"/a/none"[..]));
     }
 
     #[test]

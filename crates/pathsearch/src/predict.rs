@@ -7,9 +7,9 @@ use meter::call::Metered;
 use crate::calibrate::calibrate;
 use crate::load::{NodeStart, StartTime, start_time};
 use crate::lookup::split;
-use crate::model::{StartRequests, predict_requests, samples};
+use crate::model::{StartRequests, predict_cold, predict_requests, samples};
 use crate::request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
-use crate::trace::Trace;
+use crate::trace::{NameUse, Trace};
 use crate::tree::{FileTree, LocalTree, RemoteScope};
 use crate::warning::WarningKind;
 
@@ -91,9 +91,53 @@ impl Prediction {
         self.prices.get(Request::Lookup)
     }
 
-    /// Seconds of the start on a single node, with cold caches and an idle server.
-    pub fn seconds_alone(&self) -> f64 {
-        self.compute + self.prices.seconds(&self.requests.cold)
+    /// The model of the prediction, which also predicts the start after a change.
+    pub(crate) fn model(&self) -> StartModel {
+        StartModel {
+            prices: self.prices,
+            behavior: self.behavior,
+            compute: self.compute,
+            nodes: self.nodes,
+            server_rate: self.server_rate,
+        }
+    }
+}
+
+/// The model of a start: the client, the command's own work, and the load of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartModel {
+    pub(crate) prices: Prices,
+    pub(crate) behavior: ClientBehavior,
+    /// Seconds of the command's own computing.
+    pub(crate) compute: f64,
+    /// The number of nodes that start at the same time.
+    pub(crate) nodes: u64,
+    /// Requests per second that the server answers.
+    pub(crate) server_rate: Option<f64>,
+}
+
+impl StartModel {
+    /// The requests of a start that uses these names, and of a second start right after it.
+    pub(crate) fn requests(&self, names: &[NameUse], tree: &mut dyn FileTree) -> StartRequests {
+        let alone = |requests: &Requests| self.compute + self.prices.seconds(requests);
+        predict_requests(names, tree, &self.behavior, alone)
+    }
+
+    /// The requests of a start that uses these names, with cold caches.
+    pub(crate) fn cold_requests(&self, names: &[NameUse], tree: &mut dyn FileTree) -> Requests {
+        predict_cold(names, tree, &self.behavior)
+    }
+
+    /// The time of a start with these requests.
+    pub(crate) fn time(&self, requests: &Requests) -> StartTime {
+        let waited = requests.waited() as f64;
+        let start = NodeStart {
+            compute: self.compute,
+            waited,
+            requests: requests.total() as f64,
+            rtt: self.prices.seconds(requests) / waited.max(1.0),
+        };
+        start_time(&start, self.nodes, self.server_rate)
     }
 }
 
@@ -114,19 +158,15 @@ pub(crate) fn predict(
         busy_part,
     } = find_client(trace, network, options, tree, warnings);
     let compute = compute_time(trace, metered, tree, busy_part);
-    let seconds = |requests: &Requests| compute + prices.seconds(requests);
-    let requests = predict_requests(&trace.names, tree, &behavior, seconds);
-    let time = |requests: &Requests, compute: f64| {
-        let waited = requests.waited() as f64;
-        let start = NodeStart {
-            compute,
-            waited,
-            requests: requests.total() as f64,
-            rtt: prices.seconds(requests) / waited.max(1.0),
-        };
-        start_time(&start, options.nodes, options.server_rate)
+    let model = StartModel {
+        prices,
+        behavior,
+        compute,
+        nodes: options.nodes,
+        server_rate: options.server_rate,
     };
-    let (cold, warm) = (time(&requests.cold, compute), time(&requests.warm, compute));
+    let requests = model.requests(&trace.names, tree);
+    let (cold, warm) = (model.time(&requests.cold), model.time(&requests.warm));
     Prediction {
         prices,
         rtt_source,

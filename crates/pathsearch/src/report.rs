@@ -1,11 +1,15 @@
 //! The report on a command's searches: their cost, and changes that would make them cheaper.
 
+use std::collections::HashMap;
+
 use base::Warning;
+use base::path::parent;
 use meter::call::Metered;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
-use crate::kind::{Count, KindCounts};
+use crate::kind::{Count, Kind, KindCounts};
+use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
@@ -63,10 +67,8 @@ impl SearchReport {
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let mut remote = Remote {
             tree: &mut tree,
-            behavior: &prediction.behavior,
-            prices: &prediction.prices,
+            model: prediction.model(),
             start: &prediction.requests.cold,
-            seconds: prediction.seconds_alone(),
         };
         let has_network = scope != RemoteScope::Everything;
         let better_path = environment.path.as_deref().and_then(|path| {
@@ -104,9 +106,45 @@ impl SearchReport {
 
     /// The fixes whose predicted saving is worth a change.
     pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
-        let total = self.prediction.seconds_alone();
+        let total = self.prediction.cold.seconds;
         let fixes = self.fixes.iter();
         fixes.filter(move |fix| fix.change.saves_work() || is_worthwhile(fix.saves_seconds, total))
+    }
+
+    /// The directories, where the element of LD_LIBRARY_PATH, PYTHONPATH and the like stands for all
+    /// directories below it that were searched because of it. In decreasing order of failed lookups.
+    pub fn directories_by_element(&self) -> Vec<DirectoryReport> {
+        let elements = search_path_elements(&self.trace);
+        let row_of = |directory: &DirectoryReport| {
+            let kind = directory.lookups.kind();
+            let mut at = &directory.dir[..];
+            loop {
+                if elements.get(at).is_some_and(|kinds| kinds.contains(&kind)) {
+                    return at.to_vec();
+                }
+                if at.len() <= 1 {
+                    return directory.dir.clone();
+                }
+                at = parent(at);
+            }
+        };
+        let mut rows: Vec<DirectoryReport> = Vec::new();
+        let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();
+        for directory in &self.directories {
+            let dir = row_of(directory);
+            if let Some(&at) = by_name.get(&dir) {
+                rows[at].lookups.counts += directory.lookups.counts;
+                rows[at].lookups.nanos += directory.lookups.nanos;
+            } else {
+                by_name.insert(dir.clone(), rows.len());
+                rows.push(DirectoryReport {
+                    dir,
+                    ..directory.clone()
+                });
+            }
+        }
+        sort_directories(&mut rows);
+        rows
     }
 
     /// The lookups of each kind in all directories.
@@ -144,12 +182,37 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
         }
     };
     let mut directories: Vec<DirectoryReport> = trace.directories.iter().map(report).collect();
-    // The directories are sorted by name already, and this sort is stable.
+    // The directories are sorted by name already.
+    sort_directories(&mut directories);
+    directories
+}
+
+/// Sorts by failed lookups, then by hits, in decreasing order. The sort is stable.
+fn sort_directories(directories: &mut [DirectoryReport]) {
     directories.sort_by_key(|directory| {
         let Count { hits, misses } = directory.lookups.counts.total();
         std::cmp::Reverse((misses, hits))
     });
-    directories
+}
+
+/// The absolute elements of the variables that list directories, in all environments, with the
+/// kinds of files that are searched for in them.
+fn search_path_elements(trace: &Trace) -> HashMap<Vec<u8>, Vec<Kind>> {
+    let mut elements: HashMap<Vec<u8>, Vec<Kind>> = HashMap::new();
+    let executions = trace.executions.iter();
+    for environment in executions.filter_map(|execution| execution.environment.as_ref()) {
+        for ((_, kind), list) in LISTS.iter().zip(&environment.lists) {
+            let list = list.as_deref().unwrap_or_default();
+            let each = list.split(|byte| matches!(byte, b':' | b';'));
+            for dir in each.filter(|dir| dir.starts_with(b"/")).map(normalize) {
+                let kinds = elements.entry(dir).or_default();
+                if !kinds.contains(kind) {
+                    kinds.push(*kind);
+                }
+            }
+        }
+    }
+    elements
 }
 
 /// The number of calls that the meter did not report individually.
@@ -188,6 +251,7 @@ fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKi
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
     use std::time::Duration;
 
     use meter::call::{Call, Choice, Ended, Listener, Total};
@@ -197,6 +261,87 @@ mod tests {
     use super::*;
     use crate::predict::RoundTrip;
     use crate::recorder::Recorder;
+    use crate::trace::Execution;
+
+    #[test]
+    fn directories_below_an_element_of_a_search_path_are_one_row() {
+        let lookups = |kind, misses| {
+            let mut lookups = DirectoryLookups {
+                nanos: misses,
+                ..DirectoryLookups::default()
+            };
+            lookups.counts.get_mut(kind).misses = misses;
+            lookups
+        };
+        let rows = [
+            ("/opt/a", Kind::Linker, 3),
+            ("/opt/a/glibc-hwcaps/x86-64-v2", Kind::Linker, 2),
+            ("/opt/a/doc", Kind::Other, 7),
+            ("/opt/b/tls", Kind::Linker, 1),
+            ("/opt/c", Kind::Linker, 4),
+        ];
+        let each = rows.into_iter();
+        let directories = each
+            .map(|(dir, kind, misses)| (dir.as_bytes().to_vec(), lookups(kind, misses)))
+            .collect();
+        let mut environment = Environment::default();
+        environment.lists[0] = Some(b"/opt/a/:/opt/b;relative".to_vec());
+        let trace = Trace {
+            directories,
+            executions: vec![Execution {
+                program: b"/bin/x"[..].into(),
+                environment: Some(Rc::new(environment)),
+            }],
+            ..Trace::default()
+        };
+        let options = SearchOptions {
+            remote: Vec::new(),
+            rtt: RoundTrip::Assume,
+            nodes: 1,
+            server_rate: None,
+        };
+        let environment = Environment::default();
+        let report = SearchReport::new(trace, metered(Vec::new(), 0), &environment, &options);
+        let found = report.directories_by_element();
+        let found: Vec<_> = found
+            .iter()
+            .map(|row| {
+                let misses = row.lookups.counts.total().misses;
+                (
+                    String::from_utf8_lossy(&row.dir).into_owned(),
+                    misses,
+                    row.lookups.nanos,
+                )
+            })
+            .collect();
+        let expected = [
+            ("/opt/a/doc", 7, 7),
+            ("/opt/a", 5, 5),
+            ("/opt/c", 4, 4),
+            ("/opt/b", 1, 1),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(dir, n, nanos)| (dir.to_owned(), n, nanos))
+        );
+        assert_eq!(report.directories.len(), 5);
+    }
+
+    fn metered(totals: Vec<Total>, unfinished: u64) -> Metered {
+        Metered {
+            meter: "bpf",
+            choice: Choice::Requested,
+            warnings: Vec::new(),
+            totals,
+            unfinished,
+            lost: 0,
+            overhead: Duration::ZERO,
+            ended: Ended::Exited(0),
+            real: Duration::ZERO,
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+        }
+    }
 
     #[test]
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
@@ -226,19 +371,7 @@ mod tests {
             nanos: 7,
             errors: Vec::new(),
         };
-        let metered = Metered {
-            meter: "bpf",
-            choice: Choice::Requested,
-            warnings: Vec::new(),
-            totals: vec![total],
-            unfinished: 5,
-            lost: 0,
-            overhead: Duration::ZERO,
-            ended: Ended::Exited(0),
-            real: Duration::ZERO,
-            user: Duration::ZERO,
-            sys: Duration::ZERO,
-        };
+        let metered = metered(vec![total], 5);
         let options = SearchOptions {
             remote: Vec::new(),
             rtt: RoundTrip::Assume,

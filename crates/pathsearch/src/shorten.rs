@@ -12,11 +12,11 @@ use gate::lookup::{Permission, check_permission};
 use meter::call::Command;
 use ondisk::elf::search_path;
 
-use crate::change::{Change, RunpathChange};
+use crate::change::{AvoidedNames, Change, RunpathChange};
 use crate::environment::LISTS;
 use crate::family::Family;
 use crate::kind::Kind;
-use crate::lookup::{normalize, split};
+use crate::lookup::{components, normalize, split};
 use crate::path::ProgramDirectories;
 use crate::trace::{NameUse, Trace};
 
@@ -99,12 +99,40 @@ fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse
     missed.filter(inside).collect()
 }
 
+/// The names that are looked up because of these elements of a list: the directories themselves,
+/// and everything below them. Python's zipimport also examines each directory above an element that
+/// does not exist. Only ld.so's own lookups have its kind; interpreters examine directories by calls
+/// of the kind [`Kind::Other`], too.
+fn caused<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse> {
+    let removed: HashSet<&[u8]> = dirs.iter().map(Vec::as_slice).collect();
+    let mut above = HashSet::new();
+    for dir in dirs.iter().filter(|_| kind == Kind::Python) {
+        let mut dir = parent(dir);
+        while above.insert(dir) && dir.len() > 1 {
+            dir = parent(dir);
+        }
+    }
+    let is_below = |path: &[u8]| {
+        let mut at = path;
+        while !removed.contains(at) && at.len() > 1 {
+            at = parent(at);
+        }
+        removed.contains(at)
+    };
+    let is_caused = |used: &&NameUse| {
+        let is_kind = used.kind == kind || used.kind == Kind::Other && kind != Kind::Linker;
+        let is_examined = used.opens + used.execs + used.listings + used.readlinks == 0;
+        is_kind && (is_below(&used.path) || is_examined && above.contains(&used.path[..]))
+    };
+    trace.names.iter().filter(is_caused).collect()
+}
+
 /// For each value of each variable a shorter one, if possible, and the names whose lookups it
 /// saves.
 pub(crate) fn shorten_variables<'a>(
     trace: &'a Trace,
     used: &UsedDirectories<'_>,
-) -> Vec<(Change, Vec<&'a NameUse>)> {
+) -> Vec<AvoidedNames<'a>> {
     let mut changes = Vec::new();
     for (at, (variable, kind)) in LISTS.into_iter().enumerate() {
         let mut values: BTreeMap<&[u8], BTreeSet<&[u8]>> = BTreeMap::new();
@@ -127,11 +155,19 @@ pub(crate) fn shorten_variables<'a>(
             let is_end = |byte: &u8| *byte == b':' || *byte == b';' && kind == Kind::Linker;
             let elements = value.split(is_end).map(<[u8]>::to_vec);
             let list = shorten(elements, |element| {
-                let is_plain = element.starts_with(b"/") && !element.contains(&b'$');
+                // Python, Ruby and Node resolve `..` before they look names up, so the recorded
+                // names do not begin with such an element.
+                let is_literal = matches!(kind, Kind::Linker | Kind::Perl)
+                    || components(element).all(|part| part != b"..");
+                let is_plain = element.starts_with(b"/") && !element.contains(&b'$') && is_literal;
                 let dir = is_plain.then(|| normalize(element))?;
                 (!used.contains(&dir)).then_some(dir)
             });
-            let names = missed(trace, kind, &list.dirs);
+            if list.dirs.is_empty() {
+                continue;
+            }
+            let missed = missed(trace, kind, &list.dirs);
+            let unused = caused(trace, kind, &list.dirs);
             let change = Change::ShortenVariable {
                 variable,
                 kind,
@@ -139,7 +175,11 @@ pub(crate) fn shorten_variables<'a>(
                 value: list.value,
                 removed: list.removed,
             };
-            changes.push((change, names));
+            changes.push(AvoidedNames {
+                change,
+                missed,
+                unused,
+            });
         }
     }
     changes
@@ -152,7 +192,7 @@ pub(crate) fn shorten_runpaths<'a>(
     trace: &'a Trace,
     used: &UsedDirectories<'_>,
     directories: &mut dyn ProgramDirectories,
-) -> Option<(Change, Vec<&'a NameUse>)> {
+) -> Option<AvoidedNames<'a>> {
     /// The maximum number of files to read.
     const MOST: usize = 1000;
     let programs = trace.executions.iter().map(|execution| &execution.program);
@@ -200,7 +240,11 @@ pub(crate) fn shorten_runpaths<'a>(
         objects,
         has_patchelf: Command::find(&["patchelf".into()]).is_ok(),
     };
-    (!dirs.is_empty()).then(|| (change, missed(trace, Kind::Linker, &dirs)))
+    (!dirs.is_empty()).then(|| AvoidedNames {
+        change,
+        missed: missed(trace, Kind::Linker, &dirs),
+        unused: caused(trace, Kind::Linker, &dirs),
+    })
 }
 
 /// The directory of a RUNPATH element; `None` if it depends on the process or the processor.

@@ -65,6 +65,18 @@ pub struct NameUse {
     pub ends_with_stat: bool,
 }
 
+impl NameUse {
+    /// The entry of a name that is not used any more. Such an entry keeps its place, because
+    /// [`NameUse::listed_at`] of other entries is a position in the table.
+    pub(crate) fn removed(&self) -> NameUse {
+        NameUse {
+            first_at: self.first_at,
+            last_at: self.last_at,
+            ..NameUse::default()
+        }
+    }
+}
+
 /// Sums over all lookups.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Totals {

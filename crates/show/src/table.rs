@@ -69,6 +69,21 @@ impl TableStyle {
     pub fn wrapped(self, text: &str) -> String {
         wrap(text, self.width.unwrap_or(usize::MAX)) + "\n"
     }
+
+    /// An item of a list, wrapped between words, with further lines indented below the first.
+    pub fn item(self, text: &str) -> String {
+        const MARK: &str = "- ";
+        const INDENT: &str = "  ";
+        let room = |width: usize| width.saturating_sub(MARK.len());
+        let room = self.width.map_or(usize::MAX, room);
+        let mut out = String::with_capacity(text.len() + MARK.len() + 1);
+        for (at, line) in wrap(text, room).lines().enumerate() {
+            out.push_str(if at == 0 { MARK } else { INDENT });
+            out.push_str(line);
+            out.push('\n');
+        }
+        out
+    }
 }
 
 /// Rows under headings. Cells must be printable (see [`crate::name::printable`]).

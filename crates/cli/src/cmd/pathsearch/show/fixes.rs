@@ -13,7 +13,7 @@ pub(crate) fn fixes<'a>(fixes: impl IntoIterator<Item = &'a Fix>, style: TableSt
         text += &style.wrapped("None: no known change saves 10 ms and 5 % of the start.");
     }
     for fix in fixes {
-        text += &style.wrapped(&format!("- {}", fix_sentence(fix)));
+        text += &style.item(&fix_sentence(fix));
     }
     text
 }
@@ -41,6 +41,7 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
         // Over the network, one request finds that a directory is missing, and thus all names in
         // it.
         _ if fix.saves_seconds < fix.saves_seconds_here => format!("saves {misses}, {here} here"),
+        _ if fix.saves_seconds_here <= 0.0 => format!("saves {misses} and {remote}"),
         _ => format!("saves {misses}, {here} here and {remote}"),
     }
 }
@@ -127,14 +128,18 @@ pub(crate) fn change_text(change: &Change) -> String {
             links,
             bytes,
         } => {
-            let links = match links {
-                0 => String::new(),
-                links => format!(" and {}", counted(*links, "symbolic link", "symbolic links")),
+            let (copied, names) = match (files, links) {
+                (1, 0) => ("file".to_owned(), "its name"),
+                (files, 0) => (counted(*files, "file", "files"), "their names"),
+                (files, links) => {
+                    let files = counted(*files, "file", "files");
+                    let links = counted(*links, "symbolic link", "symbolic links");
+                    (format!("{files} and {links}"), "their names")
+                }
             };
             return format!(
-                "copy the {}{links} that it reads ({}; --files0 prints their names) to a local disk, \
-                 as a container image or an archive unpacked when the job starts",
-                counted(*files, "file", "files"),
+                "copy the {copied} that it reads ({}; --files0 prints {names}) to a local disk, as a \
+                 container image or an archive unpacked when the job starts",
                 sized(*bytes)
             );
         }

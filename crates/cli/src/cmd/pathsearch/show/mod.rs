@@ -196,7 +196,10 @@ pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExt
     text += "\n";
     text += &prediction(&report.prediction, style, extent > ReportExtent::Brief);
     text += &style.heading("Directories");
-    text += &directories(&report.directories, style, most);
+    text += &match extent {
+        ReportExtent::All => directories(&report.directories, style, most),
+        _ => directories(&report.directories_by_element(), style, most),
+    };
     text += &style.heading("Searches");
     text += &kinds(report, style);
     if extent > ReportExtent::Brief {
@@ -215,8 +218,8 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         count(lookups),
         count(misses),
         match (misses, totals.nanos) {
-            (0, _) => String::new(),
-            (_, 0) => ", in a time too short to measure".to_owned(),
+            // The meter subtracts the time of an empty call from each call, which can leave nothing.
+            (0, _) | (_, 0) => String::new(),
             (_, nanos) => format!(" and took {}", duration(seconds(nanos))),
         },
         metered.meter,
@@ -587,8 +590,7 @@ mod tests {
         }
         let text = report(&sample, TableStyle::default(), ReportExtent::Full);
         assert!(
-            text.contains("1 failed (50 %), in a time too short to measure. ")
-                && !text.contains("0 ns"),
+            text.contains("1 failed (50 %). Metered") && !text.contains("0 ns"),
             "{text}"
         );
         let value = serde_json::to_value(Report(&sample)).unwrap();
@@ -596,6 +598,50 @@ mod tests {
         sample.trace.totals.misses = 0;
         let text = report(&sample, TableStyle::default(), ReportExtent::Full);
         assert!(text.contains("0 failed (0 %). Metered"), "{text}");
+    }
+
+    #[test]
+    fn a_single_file_is_singular() {
+        let copied = |files, links| {
+            change_text(&Change::CopyToLocalDisk {
+                files,
+                links,
+                bytes: 83,
+            })
+        };
+        for (text, expected) in [
+            (
+                copied(1, 0),
+                "copy the file that it reads (83 bytes; --files0 prints its name) to",
+            ),
+            (
+                copied(1, 1),
+                "copy the 1 file and 1 symbolic link that it reads (83 bytes; --files0 prints their",
+            ),
+            (
+                copied(2, 0),
+                "copy the 2 files that it reads (83 bytes; --files0 prints their names) to",
+            ),
+        ] {
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_proposal_is_indented() {
+        let style = TableStyle {
+            width: Some(40),
+            ..TableStyle::default()
+        };
+        let text = fixes(&sample().fixes, style);
+        let (_, item) = text.split_once('\n').unwrap();
+        let mut lines = item.lines();
+        assert!(lines.next().unwrap().starts_with("- "), "{text}");
+        assert!(lines.all(|line| line.starts_with("  ")), "{text}");
+        assert!(
+            item.lines().count() > 1 && item.lines().all(|line| line.chars().count() <= 40),
+            "{text}"
+        );
     }
 
     #[test]
@@ -612,5 +658,11 @@ mod tests {
         let mut fix = sample().fixes.remove(0);
         (fix.saves_seconds_here, fix.saves_seconds) = (0.0126, 0.0005);
         assert_eq!(fix_savings(&fix), "saves 1 failed lookup, 12.6 ms here");
+        fix.saves_seconds_here = 0.0;
+        let remote = "500 µs on a network file system (1 request)";
+        assert_eq!(
+            fix_savings(&fix),
+            format!("saves 1 failed lookup and {remote}")
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-use gate::fs::{At, FileType, Want as StatxMask};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use meter::attach::{Attach, Target};
 use meter::call::{Command, Listener, Metered};
@@ -220,7 +220,7 @@ impl FileSystems {
 
     fn is_sample(&self, name: &[u8]) -> bool {
         let seen = || {
-            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             statx_long(name, at, StatxMask::TYPE)
         };
         self.is_plain(name) && seen().is_ok_and(|file| file.file_type == FileType::Regular)

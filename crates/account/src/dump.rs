@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use archive::account::{Took, Unavailable};
 use archive::gather::Gather;
-use gate::attribution::Charge;
+use gate::attribution::CallCharge;
 use gate::attribution::{Attribution, Function, Line};
 
 use crate::gates::{Gate, Per};
@@ -282,9 +282,9 @@ fn purpose(line: &Line) -> Function {
     }
 }
 
-fn sum(line: &Line) -> Charge {
+fn sum(line: &Line) -> CallCharge {
     let parts = [line.all, line.directory, line.file];
-    Charge {
+    CallCharge {
         calls: parts.iter().map(|part| part.calls).sum(),
         cpu: parts.iter().map(|part| part.cpu).sum(),
     }
@@ -308,7 +308,7 @@ struct EntryCounts {
 
 impl EntryCounts {
     /// The amount per directory and per file; calls for all entries are shared equally.
-    fn each(&self, line: &Line, amount: impl Fn(&Charge) -> f64) -> Per<f64> {
+    fn each(&self, line: &Line, amount: impl Fn(&CallCharge) -> f64) -> Per<f64> {
         use gate::Gate as G;
         if line.function == Function::Information
             && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
@@ -409,7 +409,7 @@ fn gather_option(
             directories: took.directories,
             files: took.files,
         };
-        let all: Vec<Charge> = took.lines.iter().map(sum).collect();
+        let all: Vec<CallCharge> = took.lines.iter().map(sum).collect();
         MeasuredGathering {
             each: entries.figures(&took.lines, fixed_ms),
             calls: all.iter().map(|charge| charge.calls).sum(),

@@ -17,7 +17,7 @@ use catalog::Options;
 use catalog::rows::{Collector, Rows, Source};
 use catalog::since::Evidence;
 use gate::attribution::{self, Function};
-use gate::fs::{At, Open, statx};
+use gate::fs::{AtFlags, Open, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use listed::collect_listed;
@@ -343,7 +343,7 @@ fn source(path: &[u8], is_dir: bool) -> Source {
 
 fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
     // The automount named by SRC is triggered by the walk, so its target is examined.
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW, Meta::WANT);
+    let seen = statx_long(path, AtFlags::SYMLINK_NOFOLLOW, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| not_examined(path, e))
 }
@@ -351,7 +351,7 @@ fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
 /// The metadata and a descriptor of the file at a path, without following a symlink.
 fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
     let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
-    let seen = statx(&open, c"", At::EMPTY_PATH, Meta::WANT)?;
+    let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
     Ok((Meta::from_statx(&seen), open))
 }
 

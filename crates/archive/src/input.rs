@@ -8,7 +8,7 @@ use catalog::ranges::Ranges;
 use catalog::remote::{self, ObjectStream};
 use catalog::stream::{Buffered, Stream};
 use gate::file::Reader;
-use gate::fs::{At, FileType, Open, Want, pread64, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Fd, Gate};
 use ondisk::Time;
@@ -599,7 +599,7 @@ impl Input {
 
 /// Whether an archive can be read twice: a regular file or an object.
 pub(crate) fn is_regular(archive: &[u8]) -> bool {
-    let seen = || statx_long(archive, At::empty(), Want::TYPE);
+    let seen = || statx_long(archive, AtFlags::empty(), StatxMask::TYPE);
     remote::is_remote(archive)
         || archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
@@ -625,7 +625,7 @@ fn open_source(
                 Arc::new(fd.map_err(catalog::ErrorKind::call(Gate::Openat))?)
             }
         };
-        let seen = statx(&*fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let seen = statx(&*fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
         let seen = seen.map_err(catalog::ErrorKind::call(Gate::Statx))?;
         file = (seen.file_type == FileType::Regular)
             .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));

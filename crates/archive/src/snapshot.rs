@@ -10,7 +10,7 @@ use catalog::rows::Rows;
 use catalog::since::GoneMount;
 use catalog::{About, Draft, Keep, Later, SnapshotRecord, trusted};
 use gate::Errno;
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use walk::entry::joined;
 use walk::{Diagnostics, Moment};
@@ -222,7 +222,11 @@ fn has_same_devices(about: &About) -> bool {
         let root = about.roots.get(part.top as usize);
         let now = root.and_then(|root| {
             let path = joined(&root.path, &part.path);
-            let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+            let seen = statx_long(
+                &path,
+                AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+                StatxMask::TYPE,
+            );
             seen.ok()
         });
         now.is_some_and(|now| part.dev == now.dev)

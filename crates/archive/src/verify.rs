@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use known::{ArchivedFiles, plain};
 use ondisk::Dev;
@@ -77,7 +77,7 @@ pub fn verify(
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
     let stat = |name: &[u8]| {
-        let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
+        let seen = || statx_long(name, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
         let seen = (name != b"-").then(seen).flatten();
         seen.map(|seen| (seen.dev, seen.ino))
     };

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::process::{Child, Ended, Shared};
+use gate::process::{Child, ProcessEnd, SharedWords};
 use gate::usage::{IoBytes, io_bytes};
 use gate::{Result, Tally};
 
@@ -91,7 +91,7 @@ impl Bounds {
         /// A shorter run cannot measure anything.
         const LEAST: Duration = Duration::from_millis(10);
         let left = self.left();
-        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none())
+        (left >= LEAST.min(self.each) && gate::interrupt::pending_signal().is_none())
             .then(|| left.min(self.each))
     }
 
@@ -130,7 +130,7 @@ pub fn run_in_child<const N: usize>(
     if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
         return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
     }
-    let shared = Shared::new(RESULT + N)?;
+    let shared = SharedWords::new(RESULT + N)?;
     let before = bounds.bytes.as_ref().and_then(|_| io_bytes(None));
     let mut child = Child::fork(|| {
         if bounds.grace.is_zero() {
@@ -224,10 +224,10 @@ pub fn supervise<E>(
     child: &mut Child,
     supervision: &Supervision,
     mut check: impl FnMut(&Child, Standing) -> Option<E>,
-) -> std::result::Result<Ended, E> {
+) -> std::result::Result<ProcessEnd, E> {
     let (begun, mut limit, mut was_asked) = (Instant::now(), supervision.limit, false);
     loop {
-        if gate::interrupt::asked().is_some() && !was_asked {
+        if gate::interrupt::pending_signal().is_some() && !was_asked {
             child.ask_to_stop();
             let grace = begun.elapsed() + supervision.grace;
             (limit, was_asked) = (limit.min(grace), true);

@@ -13,7 +13,7 @@ use ::show::name::printable;
 use base::Warning;
 use catalog::ShardOfRun;
 use catalog::remote::is_remote;
-use gate::fs::{At, Open, Want, openat, statx};
+use gate::fs::{AtFlags, Open, StatxMask, openat, statx};
 use gate::long::{open_long, parent};
 use gate::machine::uname;
 use gate::throttle::{Delays, add_delays, take_delays};
@@ -334,7 +334,7 @@ pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Resul
 /// Whether a directory is in a tree, or would be if it were created.
 fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     let identity = |fd: &Fd| {
-        let seen = statx(fd, c"", At::EMPTY_PATH, Want::INO).ok()?;
+        let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO).ok()?;
         Some((seen.dev, seen.ino))
     };
     let open = |path: &[u8]| open_long(path, Open::PATH | Open::DIRECTORY).ok();

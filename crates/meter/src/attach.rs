@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gate::file::{kernel_field, read_kernel};
-use gate::fs::{At, CWD, Want, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, StatxMask, readlinkat, statx};
 use gate::interrupt;
 use gate::process::{is_me, is_root};
 
@@ -81,7 +81,7 @@ pub(crate) fn ended_before(wanted: &[u32], attached: &[u32]) -> Result<Vec<u32>,
 
 /// Whether the user wants fathom to detach.
 pub(crate) fn is_asked_to_stop() -> bool {
-    interrupt::asked().is_some()
+    interrupt::pending_signal().is_some()
 }
 
 /// The PID of fathom in the PID namespace of /proc.
@@ -139,7 +139,7 @@ fn check(pid: u32) -> Result<(), TargetError> {
         return Err(TargetError::NoProcess(pid));
     }
     let dir = gate::long::c_string(format!("/proc/{pid}").as_bytes());
-    let owner = dir.and_then(|dir| statx(CWD, &dir, At::empty(), Want::UID));
+    let owner = dir.and_then(|dir| statx(CWD, &dir, AtFlags::empty(), StatxMask::UID));
     match owner {
         Ok(owner) if is_root() || is_me(owner.uid) => Ok(()),
         Ok(_) => Err(TargetError::OtherUser(pid)),

@@ -155,8 +155,8 @@ pub enum Ended {
     Detached(usize),
 }
 
-impl From<&gate::process::Ended> for Ended {
-    fn from(ended: &gate::process::Ended) -> Ended {
+impl From<&gate::process::ProcessEnd> for Ended {
+    fn from(ended: &gate::process::ProcessEnd) -> Ended {
         let status = ended.status.unwrap_or_default();
         ended.signal.map_or(Ended::Exited(status), Ended::Killed)
     }

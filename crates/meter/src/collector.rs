@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gate::command::{Held, Running, Unstarted};
+use gate::command::{HeldCommand, Running, StartError};
 use gate::{clock, usage};
 
 use crate::call::{
@@ -40,7 +40,7 @@ impl Timing {
 /// Starts a command, and calls `follow` to meter it until it and all its descendants have ended.
 /// `prepare` is the step to report if the child process cannot be prepared.
 pub(crate) fn run_held(
-    held: Held,
+    held: HeldCommand,
     command: &Command,
     prepare: Step,
     follow: impl FnOnce(&mut Running) -> Result<Ended, Error>,
@@ -51,8 +51,8 @@ pub(crate) fn run_held(
     let ended = follow(&mut running)?;
     let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
     match running.unstarted() {
-        Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
-        Some(Unstarted::Unprepared(errno)) => return Err(prepare.early()(errno)),
+        Some(StartError::NotRun(errno)) => return Err(command.not_executed(errno)),
+        Some(StartError::Unprepared(errno)) => return Err(prepare.early()(errno)),
         None => {}
     }
     let after = usage::children_time();

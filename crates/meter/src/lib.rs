@@ -102,7 +102,7 @@ pub fn attach(
     to: &mut dyn Listener,
 ) -> Result<Metered, Error> {
     attach.check()?;
-    let guard = interrupt::hold();
+    let guard = interrupt::defer_signals();
     let metered = start(name, |meter| meter.attach(attach, calls, to));
     interrupt::let_go(guard);
     metered

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gate::command::Held;
+use gate::command::HeldCommand;
 
 use crate::call::{Command, Ended};
 use crate::collector::run_held;
@@ -13,7 +13,7 @@ use crate::error::{Error, Step};
 /// # Errors
 /// Why it could not be run.
 pub fn run_unmetered(command: &Command) -> Result<(Ended, Duration), Error> {
-    let held = Held::fork(&command.program, &command.args, || Ok(()));
+    let held = HeldCommand::fork(&command.program, &command.args, || Ok(()));
     let held = held.map_err(Step::Fork.early())?;
     let timing = run_held(held, command, Step::Prepare, |running| {
         let ended = running.wait().map_err(Step::Wait.late())?;

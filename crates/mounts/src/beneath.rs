@@ -17,10 +17,10 @@ use std::time::Duration;
 use base::child::times_out;
 use base::path::{below, join};
 use base::warning::Warning;
-use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
@@ -122,7 +122,7 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
 /// Whether statx(2) of the path `rest` in a clone of the mount at `from` returns in time, with
 /// success or an error.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
-    let Ok(tally) = Shared::new(Tally::WORDS) else {
+    let Ok(tally) = SharedWords::new(Tally::WORDS) else {
         return true;
     };
     let touch = || {
@@ -134,8 +134,8 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
         });
         publish();
-        let at = At::EMPTY_PATH | At::STATX_FORCE_SYNC;
-        let _ = place.map(|place| statx(&place, c"", at, Want::BASIC_STATS));
+        let at = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let _ = place.map(|place| statx(&place, c"", at, StatxMask::BASIC_STATS));
         publish();
     };
     let answered = !times_out(ANSWER_WITHIN, touch);
@@ -156,7 +156,7 @@ fn look_under_covers(
     /// directories; or 2, gate and errno.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
+    let shared = match SharedWords::new(which.len() * WORDS + Tally::WORDS) {
         Ok(shared) => shared,
         Err(errno) => {
             for &at in which {
@@ -292,10 +292,10 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
             counted.bytes = counted.bytes.saturating_add(seen.size);
         }
     };
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if point.kind == Some(PointKind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
-        let seen = statx(reach.dir(), reach.rest(), at, Want::BASIC_STATS);
+        let seen = statx(reach.dir(), reach.rest(), at, StatxMask::BASIC_STATS);
         add(&seen.map_err(|e| (Gate::Statx, e))?);
         return Ok(counted);
     }
@@ -315,7 +315,7 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
         context.directory(&path);
         context.read(&path, opened, &mut buffer, |context, dir, entry| {
             let name = entry.name.to_bytes();
-            match statx(dir, entry.name, at, Want::BASIC_STATS) {
+            match statx(dir, entry.name, at, StatxMask::BASIC_STATS) {
                 Ok(seen) if seen.file_type == FileType::Directory => queue.push(parent, name, ()),
                 Ok(seen) => add(&seen),
                 Err(errno) => context.failed(&join(&path, name), Gate::Statx, errno),

@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use base::warning::Warning;
-use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, openat, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
 use gate::mark::{Marks, marks_of_killed};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Gate, Tally};
 use ondisk::Mount;
 
@@ -54,7 +54,7 @@ const ENDS: Duration = Duration::from_millis(50);
 /// a call (times in nanoseconds after the start, plus one); for each child the index of its mount,
 /// plus one, and its tally.
 struct Board {
-    shared: Shared,
+    shared: SharedWords,
     mounts: usize,
     start: Instant,
 }
@@ -170,7 +170,7 @@ pub fn check_within(
     let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
     let board = Board {
-        shared: Shared::new(words)?,
+        shared: SharedWords::new(words)?,
         mounts: visible.len(),
         start: Instant::now(),
     };
@@ -473,8 +473,8 @@ fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let place =
         open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
     publish();
-    let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
-    let seen = statx(&place, c"", at, Want::BASIC_STATS).map_err(gate(Gate::Statx))?;
+    let at = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
+    let seen = statx(&place, c"", at, StatxMask::BASIC_STATS).map_err(gate(Gate::Statx))?;
     publish();
     if point.id.is_some() && seen.mnt_id.is_some() && point.id != seen.mnt_id {
         return Err((Gate::Statx, COVERED));

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use base::path::join;
-use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
+use gate::fs::{AtFlags, Attributes, CWD, Open, StatxMask, newfstatat, statx};
 use gate::long::{open_long, reach, split_path};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -89,9 +89,9 @@ impl Seen {
     /// server, except in a fallback without statx(2).
     fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
         let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
-        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
+        let at = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
         let (dir, name) = (reach.dir(), reach.rest());
-        match statx(dir, name, at | At::STATX_DONT_SYNC, Want::empty()) {
+        match statx(dir, name, at | AtFlags::STATX_DONT_SYNC, StatxMask::empty()) {
             Ok(s) => {
                 let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
                 Ok(Seen {

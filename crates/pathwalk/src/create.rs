@@ -9,7 +9,7 @@ use gate::Errno;
 use gate::create::{mkdirat, openat_new, unlinkat_directory};
 use gate::file::unlinkat;
 use gate::fs::{CWD, fstatfs, openat};
-use gate::interrupt::asked;
+use gate::interrupt::pending_signal;
 use gate::long::{open_long, reach, refresh_parent};
 
 use crate::error::{Aftermath, Error, Operation, Reason};
@@ -128,7 +128,7 @@ impl RankTree<'_> {
             self.last = Some((directory, 0));
             let dir = openat(&top, &name, DIRECTORY).map_err(error)?;
             for file in 0..self.shape.files {
-                if asked().is_some() {
+                if pending_signal().is_some() {
                     return Err(Error::new(Operation::Create, root, Reason::Interrupted));
                 }
                 let name = c_name(format_args!("{directory}.{file}"));

@@ -9,8 +9,8 @@ use base::directory::each_entry;
 use base::path::join;
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
-use gate::fs::{At, FileType, Open, Want, openat, statx};
-use gate::interrupt::asked;
+use gate::fs::{AtFlags, FileType, Open, StatxMask, openat, statx};
+use gate::interrupt::pending_signal;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
 
@@ -149,12 +149,12 @@ impl Remover<'_> {
         each_entry(dir, |entry| visit(entry.name.to_bytes())).map_err(|e| self.error(path, e))?;
         numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
         for file in numbers {
-            if self.stop_on_signal && asked().is_some() {
+            if self.stop_on_signal && pending_signal().is_some() {
                 return Err(self.error(self.root, Reason::Interrupted));
             }
             let name = c_name(format_args!("{directory}.{file}"));
-            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-            match statx(dir, &name, at, Want::TYPE | Want::SIZE) {
+            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+            match statx(dir, &name, at, StatxMask::TYPE | StatxMask::SIZE) {
                 // A nonempty file contains data of a user, which must not be lost.
                 Ok(seen) if seen.file_type != FileType::Regular || seen.size > 0 => {
                     foreign.add(name.to_bytes());

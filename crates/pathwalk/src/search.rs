@@ -21,7 +21,7 @@ use base::path::join;
 use base::pool::together;
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
-use gate::interrupt::asked;
+use gate::interrupt::pending_signal;
 use gate::long::open_long;
 use gate::{Errno, Fd, lookup};
 use serde::{Deserialize, Serialize};
@@ -185,7 +185,7 @@ fn run_loop(
     let (mut found, mut lookups, mut failed) = (0, 0, 0);
     let (mut errno, mut misplaced) = (None, None);
     let start = Instant::now();
-    'files: while !shared.stop.load(Ordering::Relaxed) && asked().is_none() {
+    'files: while !shared.stop.load(Ordering::Relaxed) && pending_signal().is_none() {
         let from = shared.next.fetch_add(shared.chunk, Ordering::Relaxed);
         if from >= shared.files {
             break;
@@ -364,7 +364,7 @@ impl<'a> Prepared<'a> {
 
     /// Returns the results if every file was found in the expected place.
     fn check(&self, parts: Vec<ThreadPass>) -> Result<Vec<ThreadPass>, Error> {
-        if asked().is_some() {
+        if pending_signal().is_some() {
             let reason = Reason::Interrupted;
             return Err(Error::new(Operation::Search, self.root, reason));
         }

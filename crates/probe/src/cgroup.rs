@@ -3,7 +3,7 @@
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, read_kernel_in, write};
-use gate::fs::{At, CWD, Open, Want, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, StatxMask, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
@@ -165,7 +165,7 @@ fn is_left(name: &[u8]) -> bool {
     let creator = creator.and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
     let exists = |pid: u32| {
         let path = c_string(format!("/proc/{pid}").as_bytes());
-        path.is_ok_and(|path| statx(CWD, &path, At::empty(), Want::TYPE).is_ok())
+        path.is_ok_and(|path| statx(CWD, &path, AtFlags::empty(), StatxMask::TYPE).is_ok())
     };
     creator.is_some_and(|pid| !exists(pid))
 }

@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
 
     /// Checks that the experiment has time left, and that no signal asks fathom to end.
     pub(crate) fn check(&self) -> Result<()> {
-        if gate::interrupt::asked().is_some() {
+        if gate::interrupt::pending_signal().is_some() {
             return Err(Error::Interrupted);
         }
         if self.begun.elapsed() > self.deadline {

@@ -6,7 +6,7 @@
 //! fragmented free space.
 
 use gate::cache::Aligned;
-use gate::extent::{Allocate, Unwritten, fallocate, fiemap};
+use gate::extent::{Allocate, DelallocMode, fallocate, fiemap};
 use gate::file::read_kernel;
 use gate::fs::pread64;
 use gate::{Errno, Fd};
@@ -136,7 +136,7 @@ fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];
     collect(&mut buffer, MOST, |from, buffer| {
-        fiemap(file, from, Unwritten::Write, buffer)
+        fiemap(file, from, DelallocMode::Write, buffer)
     })
 }
 

@@ -17,7 +17,9 @@ use base::pool::together;
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
-use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, statx, syncfs};
+use gate::fs::{
+    AtFlags, CWD, Open, StatxMask, fchdir, getdents64, newfstatat, openat, statx, syncfs,
+};
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
@@ -273,7 +275,7 @@ impl Pricing<'_, '_> {
     fn price_lookups(&mut self, threads: usize, dir: &Fd, lookups: &Lookups<'_>) -> Result<()> {
         let (existing, missing) = (lookups.existing, lookups.missing);
         let statx = |name: &CStr| stat_name(dir, name);
-        let fstatat = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
+        let fstatat = |name: &CStr| newfstatat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(drop);
         let open = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
         let absent = |name: &CStr| stat_missing(dir, name);
         self.price(threads, lookups.statx, |t| for_each(existing(t), statx))?;
@@ -438,7 +440,7 @@ fn run_batches<'a, const N: usize>(
             let (each, more) = batch(clock)?;
             costs.push(each);
             made += more;
-            if begun.elapsed() > EACH * 8 || gate::interrupt::asked().is_some() {
+            if begun.elapsed() > EACH * 8 || gate::interrupt::pending_signal().is_some() {
                 break;
             }
         }
@@ -474,8 +476,8 @@ struct Lookups<'a> {
 }
 
 fn stat_name(dir: &Fd, name: &CStr) -> Done {
-    let flags = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    statx(dir, name, flags, Want::BASIC_STATS).map(drop)
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(dir, name, flags, StatxMask::BASIC_STATS).map(drop)
 }
 
 fn stat_missing(dir: &Fd, name: &CStr) -> Done {
@@ -563,7 +565,7 @@ fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<
     syncfs(fd.as_fd()).ok()?;
     let mut costs = [0; COLD_CALLS.len() * ROUNDS];
     for (call, cost) in COLD_CALLS.iter().cycle().zip(&mut costs) {
-        if gate::interrupt::asked().is_some() {
+        if gate::interrupt::pending_signal().is_some() {
             return None;
         }
         cgroup.reclaim().ok()?;

@@ -6,18 +6,18 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use gate::process::Shared;
+use gate::process::SharedWords;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A log from one process to another.
 #[derive(Debug)]
-pub(crate) struct Log(Shared);
+pub(crate) struct Log(SharedWords);
 
 impl Log {
     /// A log of this many 64-bit words. An entry that does not fit is dropped.
     pub(crate) fn new(words: usize) -> gate::Result<Log> {
-        Shared::new(1 + words).map(Log)
+        SharedWords::new(1 + words).map(Log)
     }
 
     pub(crate) fn write(&self, entry: &impl Serialize) {

@@ -8,9 +8,9 @@
 use std::time::{Duration, Instant};
 
 use gate::Tally;
-use gate::fs::{At, CWD, Open, Want, openat};
+use gate::fs::{AtFlags, CWD, Open, StatxMask, openat};
 use gate::long::statx_long;
-use gate::process::{Child, Ended, Shared};
+use gate::process::{Child, ProcessEnd, SharedWords};
 
 use crate::activity::{Activity, Check};
 use crate::error::{Error, Purpose, Result};
@@ -60,7 +60,7 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
 fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
     let failed = Purpose::Fork.failed();
     let log = Log::new(ROOM).map_err(&failed)?;
-    let tally = Shared::new(Tally::WORDS).map_err(&failed)?;
+    let tally = SharedWords::new(Tally::WORDS).map_err(&failed)?;
     let child = Child::fork_detached(|| {
         gate::interrupt::record_all();
         let before = gate::meter::tally();
@@ -137,7 +137,7 @@ fn attend(
         if let Message::Doing(activity) = last {
             progress(activity);
         }
-        if gate::interrupt::asked().is_some() && !was_asked {
+        if gate::interrupt::pending_signal().is_some() && !was_asked {
             child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
         }
@@ -163,8 +163,8 @@ fn attend(
 /// Whether a server that accepts no writes still returns the attributes of the directory.
 fn answers_reads(dir: &[u8]) -> bool {
     let asked = Child::fork_detached(|| {
-        let flags = At::STATX_FORCE_SYNC | At::NO_AUTOMOUNT;
-        if statx_long(dir, flags, Want::BASIC_STATS).is_err() {
+        let flags = AtFlags::STATX_FORCE_SYNC | AtFlags::NO_AUTOMOUNT;
+        if statx_long(dir, flags, StatxMask::BASIC_STATS).is_err() {
             gate::process::leave(1);
         }
     });
@@ -175,7 +175,7 @@ fn answers_reads(dir: &[u8]) -> bool {
 }
 
 /// The error of a child that ended without an error message.
-fn judge_end(ended: Ended) -> Result<()> {
+fn judge_end(ended: ProcessEnd) -> Result<()> {
     match (ended.status, ended.signal) {
         (Some(0), _) => Ok(()),
         (_, signal) => Err(Error::ProcessEnded { signal }),

@@ -10,7 +10,7 @@ use archive::Users;
 use archive::dump::{AttributeReader, AttributesOf};
 use catalog::rows::Rows;
 use gate::Errno;
-use gate::fs::{At, getcwd};
+use gate::fs::{AtFlags, getcwd};
 use gate::long::statx_long;
 use sha2::{Digest, Sha256};
 use walk::Meta;
@@ -98,7 +98,7 @@ impl DirectoriesAbove {
     fn examine(&self, path: &[u8]) -> Box<Meta> {
         let mut seen = self.0.borrow_mut();
         let meta = seen.entry(path.to_vec()).or_insert_with(|| {
-            let seen = statx_long(path, At::empty(), Meta::WANT);
+            let seen = statx_long(path, AtFlags::empty(), Meta::WANT);
             Box::new(seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it)))
         });
         meta.clone()

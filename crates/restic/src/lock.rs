@@ -89,11 +89,13 @@ impl Lock {
         retry.until_free(&place)?;
         // Hold signals before writing the lock: requests after a signal wait until it ends the
         // process.
-        let signals = (!repository.is_local()).then(interrupt::hold);
+        let signals = (!repository.is_local()).then(interrupt::defer_signals);
         let (held, again) = (Arc::clone(&place), Arc::clone(&place));
         let removal = start(move |ended| {
             let is_timeout = |limit| ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            while is_timeout(SIGNALS) && (signals.is_none() || interrupt::asked().is_none()) {}
+            while is_timeout(SIGNALS)
+                && (signals.is_none() || interrupt::pending_signal().is_none())
+            {}
             held.remove_all_but(0);
             drop(signals); // dropping raises a held signal
         });

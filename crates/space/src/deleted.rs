@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use base::Warning;
 use base::directory::numbers;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
-use gate::fs::{At, CWD, Open, Statx, Want, openat, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, Open, Statx, StatxMask, openat, readlinkat, statx};
 use gate::long::c_string;
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Tally};
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
@@ -34,7 +34,7 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Ve
     /// Maximum number of abandoned searches: each costs seconds.
     const MOST_STUCK: usize = 8;
     let pids = numbers_in(b"/proc");
-    let board = Shared::new(Board::WORDS).map(|words| Board { words });
+    let board = SharedWords::new(Board::WORDS).map(|words| Board { words });
     let (Ok(pids), Ok(board)) = (pids, board) else {
         warnings.push(Warning::general(WarningKind::NoProcesses));
         return Vec::new();
@@ -140,7 +140,7 @@ impl DeletedRecord {
 /// Memory that the searching child process shares: its position, its system calls, and the files
 /// found.
 struct Board {
-    words: Shared,
+    words: SharedWords,
 }
 
 impl Board {
@@ -310,7 +310,7 @@ impl Search<'_> {
                 self.put(
                     pid,
                     path,
-                    statx(fds, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS),
+                    statx(fds, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS),
                 );
             }
         }
@@ -333,7 +333,7 @@ impl Search<'_> {
             if mapped.dev == self.dev && seen.insert(mapped.ino) {
                 let name = [dir, b"/map_files/", &mapped.range].concat();
                 let Ok(name) = c_string(&name) else { continue };
-                let found = statx(CWD, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS);
+                let found = statx(CWD, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS);
                 self.put(pid, mapped.path, found);
             }
         }
@@ -475,7 +475,7 @@ mod tests {
             path: path.to_vec(),
         };
         let board = Board {
-            words: Shared::new(Board::WORDS).unwrap(),
+            words: SharedWords::new(Board::WORDS).unwrap(),
         };
         let all = [
             found(b""),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::child::{Bounds, Measured, NoRun, run_in_child};
 use base::runs::Times;
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::{Errno, Tally};
 
 use crate::digest::Digest;
@@ -190,7 +190,7 @@ pub fn run_counting(
         engine: Some(engine),
         ..options.clone()
     };
-    let words = Shared::new(1)?;
+    let words = SharedWords::new(1)?;
     let [entries, ..] = &*words else {
         return Err(Errno::ENOMEM);
     };

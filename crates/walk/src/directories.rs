@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::sync::Mutex;
 
 use crate::entry::{Dir, Entry, Meta};
@@ -33,7 +33,7 @@ pub struct DirectoryCount {
 
 /// A table of entry counts per directory, in shared memory.
 #[derive(Debug)]
-pub struct DirectoryCounts(Shared);
+pub struct DirectoryCounts(SharedWords);
 
 /// Slots in the table of directories: the first is for DIR.
 const SLOTS: usize = 512;
@@ -51,7 +51,7 @@ impl DirectoryCounts {
     /// # Errors
     /// ENOMEM.
     pub fn new() -> gate::Result<DirectoryCounts> {
-        Shared::new(SLOTS * WORDS).map(DirectoryCounts)
+        SharedWords::new(SLOTS * WORDS).map(DirectoryCounts)
     }
 
     /// Resets all entry counts.

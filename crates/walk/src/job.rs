@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::path::{below, split};
 use base::{Warning, Warnings};
-use gate::fs::{At, Attributes, Open, Resolve, Statx, statx};
+use gate::fs::{AtFlags, Attributes, Open, Resolve, Statx, statx};
 use gate::long::{openat2_long, reach};
 use gate::resolve::openat2;
 use gate::sync::Mutex;
@@ -457,7 +457,7 @@ pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> R
 }
 
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     statx(dir, name, at, Meta::WANT)
 }
 

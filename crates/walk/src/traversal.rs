@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::Warning;
-use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
+use gate::fs::{AtFlags, Attributes, Open, has_statx, openat, statx};
 use gate::long::open_long_no_symlinks;
 use gate::machine::with_all_processors;
 use gate::sync::Mutex;
@@ -321,7 +321,7 @@ impl Traversal<'_> {
         let (top, mount) = (context.top, context.mount);
         self.sink.begin(context, kind);
         // Read the metadata again: the sink must know of the mount before that of any entry is read.
-        let seen = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT);
+        let seen = statx(&top.fd, c"", AtFlags::EMPTY_PATH, Meta::WANT);
         let meta = seen.map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)

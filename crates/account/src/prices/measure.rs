@@ -6,7 +6,8 @@ use std::time::Duration;
 use gate::clock::empty_call;
 use gate::cpu_time::process_cpu_time;
 use gate::fs::{
-    At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx,
+    AtFlags, CWD, FileType, Open, StatxMask, getdents64, newfstatat, openat, pread64, readlinkat,
+    statx,
 };
 use gate::long::c_string;
 use gate::uring::Ring;
@@ -69,7 +70,7 @@ impl Prices {
         let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
         let parts = |name: &CString| components(name.as_bytes()).saturating_sub(1);
         let beyond: u64 = names.iter().map(parts).sum();
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let begun = now();
         let there = names
             .iter()
@@ -86,7 +87,7 @@ impl Prices {
         let is_wanted = |sorts: &[Sort]| sorts.iter().any(|it| wanted.work.calls_of(*it) > 0);
         self.measure_stat(&sample);
         if is_wanted(&[Sort::OpenStat]) {
-            let fstat = || newfstatat(&sample.file, c"", At::EMPTY_PATH).map(drop);
+            let fstat = || newfstatat(&sample.file, c"", AtFlags::EMPTY_PATH).map(drop);
             self.set(Sort::OpenStat, each(fstat));
         }
         if is_wanted(&[Sort::OpenMiss]) {
@@ -128,7 +129,7 @@ impl Prices {
     fn measure_stat(&mut self, sample: &Sample) {
         let near = each(|| sample.stat(&sample.name));
         self.set(Sort::Stat, near);
-        let far = each(|| newfstatat(CWD, &sample.path, At::SYMLINK_NOFOLLOW).map(drop));
+        let far = each(|| newfstatat(CWD, &sample.path, AtFlags::SYMLINK_NOFOLLOW).map(drop));
         if let (Ok(near), Ok(far)) = (near, far)
             && sample.beyond > 0
         {
@@ -191,8 +192,8 @@ impl Sample {
         let (dir, name) = path.split_at(at + 1);
         let name = c_string(name)?;
         let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        if statx(&dir, &name, at, Want::TYPE)?.file_type != FileType::Regular {
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        if statx(&dir, &name, at, StatxMask::TYPE)?.file_type != FileType::Regular {
             return Err(Errno::EINVAL); // opening a device or FIFO may have side effects
         }
         Ok(Sample {
@@ -205,7 +206,7 @@ impl Sample {
     }
 
     fn stat(&self, name: &CStr) -> Result<()> {
-        newfstatat(&self.dir, name, At::SYMLINK_NOFOLLOW).map(drop)
+        newfstatat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ use std::thread::Builder;
 
 use base::pool::OnPanic;
 use catalog::rows::Rows;
-use gate::attribution::{self, Function, Subject, with_function, with_subject};
+use gate::attribution::{self, CallSubject, Function, with_function, with_subject};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -81,7 +81,7 @@ fn copy_alone(work: Work<'_>, writer: &mut ArchiveWriter<'_>) -> Result<(), Erro
     for row in 0..work.rows.len() {
         let mut emit = |load| {
             let take = || writer.take(load).map(Load::reuse);
-            with_subject(Subject::All, || with_function(Function::Write, take)).map_err(|e| {
+            with_subject(CallSubject::All, || with_function(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
                 Stopped
             })

@@ -2,7 +2,7 @@
 
 use catalog::remote::is_remote;
 use catalog::rows::Rows;
-use gate::fs::{At, FileType, Statx, Want};
+use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use ondisk::Dev;
 
@@ -35,9 +35,9 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
             return Err(Error::new(Action::DumpTo, path, ErrorKind::SharedFile));
         }
     }
-    const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+    const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
     let is_file = |path: &&Vec<u8>| {
-        statx_long(path, ITSELF, Want::BASIC_STATS)
+        statx_long(path, ITSELF, StatxMask::BASIC_STATS)
             .is_ok_and(|seen| seen.file_type == FileType::Regular)
     };
     let sources = options.sources.iter().filter(is_file);
@@ -68,7 +68,7 @@ pub(super) fn leave_out_own(
 
 /// Excludes the state directory: otherwise each dump would contain all earlier archives.
 fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
-    let seen = statx_long(state, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok()?;
+    let seen = statx_long(state, AtFlags::NO_AUTOMOUNT, StatxMask::BASIC_STATS).ok()?;
     let is_state = |row: &usize| {
         rows.ino(*row) == seen.ino && rows.is_dir(*row) && rows.meta(*row).dev == seen.dev
     };
@@ -100,7 +100,7 @@ pub(super) fn leave_out_files<'a>(
     plan: &mut Plan,
 ) -> Vec<Note> {
     let own: Vec<(Dev, u64)> = paths
-        .filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok())
+        .filter_map(|path| statx_long(path, AtFlags::NO_AUTOMOUNT, StatxMask::BASIC_STATS).ok())
         .chain(archive)
         .filter(|seen| seen.file_type == FileType::Regular)
         .map(|seen| (seen.dev, seen.ino))

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::Warning;
 use catalog::rows::Rows;
-use gate::fs::{At, CWD, Open, Resolve, Want, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, Resolve, StatxMask, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
 use gate::{Errno, Fd, Gate};
 use walk::entry::append;
@@ -90,7 +90,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
                 // Without search permission on a directory, its own attributes can still be read.
                 let may_search = is_root
                     || !matches!(
-                        statx(dir, c".", At::empty(), Want::empty()),
+                        statx(dir, c".", AtFlags::empty(), StatxMask::empty()),
                         Err(Errno::EACCES)
                     );
                 return Ok(match may_search {
@@ -101,7 +101,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
             let path = &self.rows.sources()[self.rows.top(row)].path;
             let dir = open_long(parent(path), PLACE)?;
             let name = c_string(base_name(path))?;
-            let itself = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            let itself = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             let seen = statx(&dir, &name, itself, Meta::WANT)?;
             self.check(row, &Meta::from_statx(&seen))?;
             return Ok(with(dir.as_fd(), &name)?);
@@ -159,7 +159,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
         }
         let source = &self.rows.sources()[self.rows.top(above)];
         let top = match (source.open.get(), &source.path[..]) {
-            (Some(open), _) => open.again()?,
+            (Some(open), _) => open.try_clone()?,
             (None, path) => {
                 let top = open_long(if path.is_empty() { b"." } else { path }, PLACE)?;
                 self.check(above, &stat(&top)?)?;
@@ -186,7 +186,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
 
 /// The metadata of an open file.
 pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
+    statx(fd, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 /// The /proc/self/fd path of an open directory, with a slash at the end, so that calls that do not

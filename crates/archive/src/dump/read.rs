@@ -4,9 +4,9 @@
 use base::Warning;
 use blake3::Hasher;
 use catalog::rows::Rows;
-use gate::attribution::{Subject, with_subject};
+use gate::attribution::{CallSubject, with_subject};
 use gate::file::read_full_at;
-use gate::fs::{At, readlinkat, statx};
+use gate::fs::{AtFlags, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Member, MemberKind, acl, dumpdir};
@@ -63,8 +63,8 @@ impl<'a> MemberReader<'a> {
         match self.work.plan.step(row) {
             Step::Whole => {
                 let subject = match self.work.rows.is_dir(row) {
-                    true => Subject::Directory,
-                    false => Subject::File,
+                    true => CallSubject::Directory,
+                    false => CallSubject::File,
                 };
                 with_subject(subject, || self.put_whole(row, load, emit))?;
             }
@@ -216,7 +216,7 @@ impl<'a> MemberReader<'a> {
 
     /// The current metadata of the file with the name of a row.
     fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
-        const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+        const AT: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
         self.places
             .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
             .map(|seen| Meta::from_statx(&seen).lasting())

@@ -10,7 +10,7 @@ use base::Warning;
 use base::path::components;
 use catalog::part::relative;
 use catalog::rows::{Collector, Source};
-use gate::fs::{At, Open, Resolve, statx};
+use gate::fs::{AtFlags, Open, Resolve, statx};
 use gate::long::{c_string, open_long, openat2_long};
 use gate::{Errno, Fd, Gate};
 use mounts::listed::{is_gone, is_removed};
@@ -410,8 +410,8 @@ impl Examination<'_> {
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
         // A listed automount is triggered by the walk, so its target is examined.
         let itself = match is_listed {
-            true => At::SYMLINK_NOFOLLOW,
-            false => At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+            true => AtFlags::SYMLINK_NOFOLLOW,
+            false => AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
         };
         let above = &self.levels[self.levels.len() - 1];
         let (dir, rest) = self.path.split_at(above.end);

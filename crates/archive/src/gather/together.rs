@@ -17,7 +17,7 @@ use base::Warning;
 use catalog::part::relative;
 use catalog::rows::{Collector, Rows, Source};
 use gate::attribution::{self, Function};
-use gate::fs::{At, Open, Resolve, statx};
+use gate::fs::{AtFlags, Open, Resolve, statx};
 use gate::long::{open_long, openat2_long, statx_long};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
@@ -342,7 +342,7 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
             &file
         }
     };
-    statx(found, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
+    statx(found, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
 /// The piece of each row: for a hard-linked file by inode number, for any other entry as in a
@@ -392,7 +392,11 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
 
 pub(crate) fn check_directories(sources: &[Vec<u8>]) -> Result<(), Error> {
     for path in sources {
-        let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        let seen = statx_long(
+            path,
+            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            Meta::WANT,
+        );
         let seen = seen.and_then(|seen| match Meta::from_statx(&seen).is_dir() {
             true => Ok(()),
             false => Err(Errno::ENOTDIR),

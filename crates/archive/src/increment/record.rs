@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
-use gate::fs::{At, Open, Want, Whence, lseek};
+use gate::fs::{AtFlags, Open, StatxMask, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use mounts::root::absolute_file;
 use ondisk::pax::ArchiveId;
@@ -137,7 +137,7 @@ impl DumpRecord {
                 (record.bytes, record.modified) = state_of(&*object);
                 return Ok(record);
             }
-            let seen = statx_long(path, At::empty(), Want::BASIC_STATS)
+            let seen = statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS)
                 .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
             if seen.file_type == gate::fs::FileType::Regular {
                 record.archive = absolute_file(path);
@@ -246,7 +246,7 @@ impl DumpRecord {
         let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
             return ArchiveStatus::Streamed;
         };
-        let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
+        let file = || statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
         let now = match remote::open(path) {
             Ok(Some(object)) => Some(state_of(&*object)),
             Ok(None) => file().map(|seen| (seen.size, seen.mtime)),

@@ -1,7 +1,7 @@
 //! The archives of a restore, in order.
 
 use catalog::remote::is_remote;
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 
 use super::name::Chosen;
@@ -44,7 +44,7 @@ impl Archives {
                 Input::open(path)?;
                 continue;
             }
-            let seen = statx_long(path, At::empty(), Want::TYPE)
+            let seen = statx_long(path, AtFlags::empty(), StatxMask::TYPE)
                 .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
             if seen.file_type == FileType::Regular {
                 Input::open(path)?;

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
@@ -160,7 +160,7 @@ impl Maker<'_> {
             return false;
         }
         if let (None, On::Open(fd)) = (traits.owner, on) {
-            let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+            let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
             traits.owner = seen.ok().map(|seen| (seen.uid, seen.gid));
         }
         traits.owner == Some(owner)

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use base::path::split;
 use gate::Errno;
-use gate::fs::{At, Open, Want, statx};
+use gate::fs::{AtFlags, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use ondisk::pax::Member;
 
@@ -162,8 +162,15 @@ impl Restorer<'_> {
     /// twice.
     fn no_contents(&self, target: &[u8]) -> Failure {
         let (dir, name) = split(target);
-        let seen = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
-            .and_then(|dir| statx(&dir, &c_string(name)?, At::SYMLINK_NOFOLLOW, Want::TYPE));
+        let seen =
+            open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY).and_then(|dir| {
+                statx(
+                    &dir,
+                    &c_string(name)?,
+                    AtFlags::SYMLINK_NOFOLLOW,
+                    StatxMask::TYPE,
+                )
+            });
         match seen {
             Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => {
                 no_target(target, errno)

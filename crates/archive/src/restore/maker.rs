@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::path::split;
 use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
-use gate::file::{Fresh, linkat, unlinkat};
-use gate::fs::{At, Want, statx, syncfs};
+use gate::file::{NewFile, linkat, unlinkat};
+use gate::fs::{AtFlags, StatxMask, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -41,7 +41,7 @@ pub(super) struct Maker<'a> {
 
 /// A file that has no name yet.
 pub(super) struct Unfinished {
-    fresh: Fresh,
+    fresh: NewFile,
     /// Whether the file's mode is already final.
     is_exact: bool,
     bytes: u64,
@@ -72,14 +72,14 @@ impl<'a> Maker<'a> {
         // Setting extended attributes needs write permission, except for root.
         let is_exact = self.rights.is_root || member.xattrs.is_empty();
         let made = match self.has_unnamed {
-            true => Fresh::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
+            true => NewFile::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
             false => Ok(None),
         };
         let made = made.and_then(|made| match made {
             Some(fresh) => Ok((fresh, is_exact)),
             None => {
                 self.has_unnamed = false;
-                Ok((Fresh::named(here)?, false))
+                Ok((NewFile::named(here)?, false))
             }
         });
         let (fresh, is_exact) =
@@ -200,12 +200,14 @@ impl<'a> Maker<'a> {
         // If the name is already a link to the same file, removing it could delete the last link.
         let is_same = |here: &Fd| {
             let inode = |dir: &Fd, name: &CStr| {
-                let seen = statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()?;
+                let seen =
+                    statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::BASIC_STATS).ok()?;
                 Some((seen.dev, seen.ino))
             };
             inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
         };
-        let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, At::empty()) {
+        let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, AtFlags::empty())
+        {
             Err(Errno::EEXIST) if is_same(here) => Ok(()),
             other => other,
         };

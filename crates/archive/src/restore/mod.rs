@@ -19,7 +19,7 @@ use archives::Archives;
 use base::path::split;
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Open, Want, fstatfs, statx, syncfs};
+use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
@@ -123,7 +123,7 @@ pub fn restore(
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
         .and_then(|dir| {
             // A removed directory can still be open, but no entry can be created in it.
-            let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+            let seen = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
             (seen.nlink > 0).then_some(dir).ok_or(Errno::ENOENT)
         })
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;

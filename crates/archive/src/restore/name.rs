@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use base::path::{components, split};
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
@@ -268,7 +268,7 @@ impl Chosen {
         match missed.filter(|_| is_met == Some(false)) {
             None => Ok(()),
             Some(path) => {
-                let seen = statx_long(&path, At::empty(), Want::TYPE);
+                let seen = statx_long(&path, AtFlags::empty(), StatxMask::TYPE);
                 let is_directory = seen.is_ok_and(|seen| seen.file_type == FileType::Directory);
                 let kind = ErrorKind::NoSuchPath { is_directory };
                 Err(Error::new(Action::Restore, &path, kind))

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, FileType, Open, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::dumpdir::{self, Code};
@@ -251,7 +251,7 @@ impl Rehearsal<'_> {
             (_, Some(_)) => self.look(path),
             (Some((_, Above::Open(dir))), None) => {
                 let name = c_string(name).ok()?;
-                let seen = statx(dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok();
+                let seen = statx(dir, &name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).ok();
                 seen.map(|seen| seen.file_type)
             }
             _ => None,
@@ -298,7 +298,7 @@ impl Rehearsal<'_> {
         let how = Open::PATH | Open::DIRECTORY;
         let dir = open_beneath(self.top.as_fd(), above, how).ok()?;
         let name = c_string(or_dot(name)).ok()?;
-        let seen = statx(&dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok()?;
+        let seen = statx(&dir, &name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).ok()?;
         Some(seen.file_type)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
-use gate::fs::{At, FileType, Open, Statx, Time, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, Statx, StatxMask, Time, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use walk::Moment;
@@ -293,7 +293,12 @@ impl<'a> Restorer<'a> {
         let open = || open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN);
         match open() {
             Err(Errno::EACCES) if !self.maker.rights.is_root => {
-                let seen = statx(here, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS)?;
+                let seen = statx(
+                    here,
+                    name,
+                    AtFlags::SYMLINK_NOFOLLOW,
+                    StatxMask::BASIC_STATS,
+                )?;
                 if seen.file_type != FileType::Directory || !lets_in(&seen) {
                     return Err(Errno::EACCES);
                 }
@@ -302,7 +307,7 @@ impl<'a> Restorer<'a> {
             }
             Err(e) => Err(e),
             Ok(fd) => {
-                let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
                 let is_let_in = lets_in(&seen);
                 if is_let_in {
                     fchmod(&fd, seen.mode | ALL)?;

@@ -124,7 +124,7 @@ impl<T> Trail<T> {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
-    use gate::fs::{At, Want, statx};
+    use gate::fs::{AtFlags, StatxMask, statx};
     use gate::long::open_long;
 
     use super::*;
@@ -141,7 +141,7 @@ mod tests {
         let fd = open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap();
         let mut trail = Trail::new(Arc::new(fd), most_open);
         let inode = |fd: &Fd| {
-            statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+            statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
                 .unwrap()
                 .ino
         };

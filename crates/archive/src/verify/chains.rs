@@ -3,7 +3,7 @@
 
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::{Base, Member};
 use walk::Meta;
@@ -221,7 +221,7 @@ pub fn compare_newest(
         }
     }
     tree.check_members(first.as_deref(), &known)?;
-    let state = statx_long(history.state(), At::empty(), Want::BASIC_STATS);
+    let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
         let skipped = Skipped::new(&own, &tree);

@@ -7,7 +7,9 @@ use std::rc::Rc;
 
 use base::path::split;
 use base::{Warning, path};
-use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
+};
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
@@ -279,8 +281,8 @@ impl Tree {
 
 impl Spot<'_> {
     pub(super) fn statx(&self) -> Result<Statx, Errno> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        statx(self.dir, &self.name, at, Want::BASIC_STATS)
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(self.dir, &self.name, at, StatxMask::BASIC_STATS)
     }
 }
 

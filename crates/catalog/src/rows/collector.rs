@@ -100,7 +100,7 @@ impl<'a> Collector<'a> {
     pub fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
         if by.is_some() {
-            self.keep_open(0, || mount.top.fd.again());
+            self.keep_open(0, || mount.top.fd.try_clone());
         }
         self.wait(Some(mount.statfs.magic));
     }
@@ -185,7 +185,7 @@ impl Sink for Collector<'_> {
             && let Some(&source) = self.dirs.get(mount.top.key.hash as usize)
         {
             self.parts.turn_to(source as usize);
-            self.keep_open(source, || mount.top.fd.again());
+            self.keep_open(source, || mount.top.fd.try_clone());
         }
         self.parts.begin(mount, by, self.with_tokens);
         let statfs = &mount.statfs;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use foldhash::HashSet;
 use gate::bpf::{Map, Program, prctl_unknown};
 use gate::fs::{CWD, Open, openat};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, clock};
 
 use super::code::Code;
@@ -29,7 +29,7 @@ use crate::names::{Attached, OpenFiles};
 
 /// Enters running threads into the BPF maps.
 pub(super) struct Adopter<'a> {
-    words: &'a Shared,
+    words: &'a SharedWords,
     maps: &'a Maps,
     cookie: [u64; 2],
     program: Program,
@@ -52,7 +52,7 @@ enum Adopted {
 
 impl<'a> Adopter<'a> {
     pub(super) fn new(
-        words: &'a Shared,
+        words: &'a SharedWords,
         maps: &'a Maps,
         cookie: [u64; 2],
         code: &Code,

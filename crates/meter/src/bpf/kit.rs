@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::{Errno, Fd, machine};
 
 use super::code::{CONFIG, Code, WORDS};
@@ -110,7 +110,7 @@ impl Maps {
 /// Maps, ring and attached programs. The kernel frees them when the descriptors are closed.
 pub(super) struct Kit {
     pub(super) maps: Maps,
-    pub(super) words: Shared,
+    pub(super) words: SharedWords,
     pub(super) ring: Ring,
     pub(super) programs: Vec<Loaded>,
     pub(super) attached: Vec<Fd>,

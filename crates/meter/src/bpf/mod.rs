@@ -46,8 +46,8 @@ mod types;
 use std::sync::atomic::Ordering;
 
 use gate::bpf::{Ring, prctl_unknown};
-use gate::command::Held;
-use gate::process::Ahead;
+use gate::command::HeldCommand;
+use gate::process::RaisedPriority;
 use gate::{Errno, Fd, clock};
 
 use self::attach::{Adopter, Members, begin_joins, calibrate, set_cgroup};
@@ -141,7 +141,7 @@ impl Meter for Bpf {
         (attach.ready)(processes);
         let mut ring = kit.ring;
         {
-            let _ahead = Ahead::get(); // raise priority: unread records are lost
+            let _ahead = RaisedPriority::get(); // raise priority: unread records are lost
             let until = attach.until(start);
             reader.follow_attached(&mut ring, until, &mut cpu, come)?;
         }
@@ -235,12 +235,12 @@ impl Bpf {
             words[shared::BEGUN].store(1, Ordering::Release);
             Ok(())
         };
-        let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
+        let held = HeldCommand::fork(&command.program, &command.args, prepare)
+            .map_err(Step::Fork.early())?;
         let mut ring = kit.ring;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
         let timing = {
-            let _ahead = Ahead::get(); // raise priority: unread records are lost
+            let _ahead = RaisedPriority::get(); // raise priority: unread records are lost
             run_held(held, command, Step::BeSeen, |running| {
                 let ended = reader.follow(running, &mut ring);
                 ended.map_err(Step::Wait.late())

@@ -11,7 +11,7 @@ use gate::bpf::Ring;
 use gate::clock;
 use gate::command::Running;
 use gate::notify::{Event, poll};
-use gate::process::Shared;
+use gate::process::SharedWords;
 
 use super::joined::{Joined, Newcomer};
 use super::kit::Maps;
@@ -56,7 +56,7 @@ pub(super) enum Newcomers<'f> {
 
 /// Reads the ring buffer and the maps while a command or processes are metered.
 pub(super) struct Reader<'a> {
-    words: &'a Shared,
+    words: &'a SharedWords,
     maps: &'a Maps,
     collector: Collector<'a>,
     /// The maximum number of calls to report, and the number read so far.
@@ -74,7 +74,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(
-        words: &'a Shared,
+        words: &'a SharedWords,
         maps: &'a Maps,
         wanted: u64,
         collector: Collector<'a>,

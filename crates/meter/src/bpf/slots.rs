@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use foldhash::{HashMap, HashMapExt};
-use gate::process::Shared;
+use gate::process::SharedWords;
 
 use super::kit::Maps;
 use super::layout::{double, shared, slot, sum, task, word};
@@ -13,7 +13,7 @@ use crate::syscalls::NUMBERS;
 use crate::totals::{ProgramIndex, Totals};
 
 /// Calls, nanoseconds and errors of a system call that the map of cells had no room for.
-pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
+pub(super) fn read_spilt(words: &SharedWords, number: usize) -> [u64; 3] {
     let at = shared::SPILL + 3 * number;
     [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
 }

@@ -1,7 +1,7 @@
 //! The state that every search has: progress, warnings, and why the result may be incomplete.
 
 use base::warning::Warning;
-use gate::fs::{At, newfstatat};
+use gate::fs::{AtFlags, newfstatat};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{Entry, entries};
 
@@ -119,7 +119,7 @@ impl<'a> SearchContext<'a> {
         if root.path == b"/" {
             return Some(point());
         }
-        match newfstatat(&root.fd, c"..", At::empty()) {
+        match newfstatat(&root.fd, c"..", AtFlags::empty()) {
             Ok(above) => (above.dev != root.dev).then(point),
             Err(errno) => {
                 self.failed(&root.path, Gate::Newfstatat, errno);

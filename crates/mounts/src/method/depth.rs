@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 use base::path::below;
-use gate::fs::{At, CWD, FileType, Open, Stat, newfstatat};
+use gate::fs::{AtFlags, CWD, FileType, Open, Stat, newfstatat};
 use gate::long::{c_string, newfstatat_long, open_long_no_symlinks};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
     }
 
     fn stat(&self, name: &CStr) -> gate::Result<Stat> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         if self.style.full_names {
             newfstatat_long(
                 self.root.fd.as_fd(),
@@ -159,8 +159,8 @@ impl Walk<'_, '_> {
         }
         let path = self.relative_path(top.path_len);
         let stat = match &top.fd {
-            Some(fd) => newfstatat(fd, c"", At::EMPTY_PATH),
-            None => newfstatat_long(self.root.fd.as_fd(), path, At::SYMLINK_NOFOLLOW),
+            Some(fd) => newfstatat(fd, c"", AtFlags::EMPTY_PATH),
+            None => newfstatat_long(self.root.fd.as_fd(), path, AtFlags::SYMLINK_NOFOLLOW),
         };
         let top = self.frames.last_mut()?;
         top.dev = stat.map_or(top.dev, |stat| stat.dev);

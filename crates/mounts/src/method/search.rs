@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::path::{below, compare, join, parent};
 use base::warning::Warning;
-use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
+use gate::fs::{AtFlags, Attributes, FileType, Open, Statx, StatxMask, fstatfs, openat, statx};
 use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
 use ondisk::{Dev, Mount};
@@ -34,9 +34,9 @@ use crate::tree::Tree;
 /// Maximum number of times that the table is read, before the search gives up on a table that keeps
 /// changing.
 const ROUNDS: usize = 4;
-const LOOK: At = At::SYMLINK_NOFOLLOW
-    .union(At::NO_AUTOMOUNT)
-    .union(At::STATX_DONT_SYNC);
+const LOOK: AtFlags = AtFlags::SYMLINK_NOFOLLOW
+    .union(AtFlags::NO_AUTOMOUNT)
+    .union(AtFlags::STATX_DONT_SYNC);
 
 /// Information that getmnt2, getmnt3 and search have before they begin.
 #[derive(Clone, Debug, Default)]
@@ -249,7 +249,7 @@ impl Search<'_, '_, '_> {
         for name in names.iter().filter(is_below) {
             self.context.progress.entries += 1;
             let is_canonical = Root::open(parent(name)).is_ok_and(|dir| dir.path == parent(name));
-            if let Ok(seen) = statx_long(name, LOOK, Want::empty())
+            if let Ok(seen) = statx_long(name, LOOK, StatxMask::empty())
                 && is_canonical
                 && let Some(id) = mount_root(&seen)
             {
@@ -310,7 +310,7 @@ impl Search<'_, '_, '_> {
                 continue;
             }
             self.context.progress.entries += 1;
-            match statx_long(target, LOOK, Want::empty()) {
+            match statx_long(target, LOOK, StatxMask::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
                     let is_dir = tree.has_mount_inside(row) || row.content.fsroot == b"/";
                     let kind = kind(
@@ -470,7 +470,7 @@ impl Search<'_, '_, '_> {
                 if !silent.is_empty() && silent.contains(&join(path, name)) {
                     return;
                 }
-                match statx(dir, entry.name, LOOK, Want::empty()) {
+                match statx(dir, entry.name, LOOK, StatxMask::empty()) {
                     Ok(seen)
                         if mount_root(&seen).is_none() && !seen.file_type.may_be_directory() => {}
                     Ok(seen) => entries.push((name.to_vec(), entry.file_type, seen)),

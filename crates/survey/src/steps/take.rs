@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use base::Warning;
 use base::child::{Supervision, supervise};
-use gate::interrupt::asked;
-use gate::process::{Child, Shared, leave};
+use gate::interrupt::pending_signal;
+use gate::process::{Child, SharedWords, leave};
 use gate::usage::{IoBytes, io_bytes};
 
 use super::context::{Activity, Observer, StepContext, SurveyOptions, Turn};
@@ -132,7 +132,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
         bytes_read: 0,
         bytes_written: 0,
     };
-    if asked().is_some() {
+    if pending_signal().is_some() {
         lacks(found, step.kind, Missing::Interrupted);
         return found.steps.push(taken);
     }
@@ -148,7 +148,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged = charged + (found.charged - charged).max(spent.sum());
             taken.state = match &done {
-                _ if asked().is_some() => StepState::Stopped,
+                _ if pending_signal().is_some() => StepState::Stopped,
                 Err(missing) if !missing.is_stopped() => StepState::Skipped,
                 Err(_) => StepState::Stopped,
                 Ok(()) => StepState::Done,
@@ -223,8 +223,8 @@ fn limits(
 /// Forks. The child runs the step, and sets the shared word after finishing it; the parent returns
 /// the reason if the child does not. If no child can be started, this process runs the step without
 /// supervision.
-fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
-    let Ok(words) = Shared::new(1) else {
+fn split(limit: Duration) -> Result<Option<SharedWords>, Missing> {
+    let Ok(words) = SharedWords::new(1) else {
         return Ok(None);
     };
     match Child::split() {
@@ -236,7 +236,7 @@ fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
 
 /// Waits for a child. If the child finished its step, it also finished the survey, and this process
 /// exits with its status. Otherwise returns why the step did not finish.
-fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
+fn attend(mut child: Child, words: &SharedWords, limit: Duration) -> Missing {
     let supervision = Supervision {
         limit,
         grace: Duration::from_secs(1),

@@ -8,7 +8,7 @@ use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
 use archive::plan::{Plan, Step as Stage};
 use base::child::{Bounds, Measured, NoRun, run_in_child};
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use meter::call::Ended;
 use walk::compare::{LeftOut, compare};
@@ -145,7 +145,7 @@ fn scout(
         match ran {
             // A walk that the user interrupted is not necessarily too long.
             Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries))
-                if gate::interrupt::asked().is_none() =>
+                if gate::interrupt::pending_signal().is_none() =>
             {
                 if !after.is_zero()
                     && furthest
@@ -327,7 +327,7 @@ fn call_seconds(dir: &[u8]) -> f64 {
     const ROUNDS: u32 = 1000;
     let before = gate::cpu_time::process_cpu_time();
     for _ in 0..ROUNDS {
-        let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
+        let _ = statx_long(dir, AtFlags::empty(), StatxMask::BASIC_STATS);
     }
     gate::cpu_time::process_cpu_time()
         .saturating_sub(before)

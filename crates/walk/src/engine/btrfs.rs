@@ -20,7 +20,7 @@ use std::sync::Arc;
 use base::Warning;
 use base::btrfs::{BUFFER, each_item, search};
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Time, fstatfs, statx, syncfs};
+use gate::fs::{AtFlags, Time, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, kind, root_ref};
@@ -196,7 +196,7 @@ impl<'a> Shared<'a, '_> {
         }
         let opened = job.enters_entry(&meta, place.key, name).then(|| {
             let fd = job.open(&root)?;
-            let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+            let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
             Ok((Meta::from_statx(&seen), subvolume(&fd)?))
         });
         let (meta, subvolume) = match opened {

@@ -42,7 +42,7 @@ use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use base::Warning;
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -616,7 +616,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let Ok(opened) = opened else {
             return false;
         };
-        let seen = || statx(&opened.fd, c"", At::EMPTY_PATH, Want::INO);
+        let seen = || statx(&opened.fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO);
         node.ino == 0 || seen().is_ok_and(|seen| seen.ino == node.ino)
     }
 

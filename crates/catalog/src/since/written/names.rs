@@ -8,7 +8,7 @@ use base::directory::try_each_entry;
 use base::path::split;
 use base::pool::each;
 use gate::Fd;
-use gate::fs::{At, Open, statx};
+use gate::fs::{AtFlags, Open, statx};
 use gate::long::open_long_no_symlinks;
 use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
@@ -304,7 +304,7 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Certain<Fd> {
 /// Reads the metadata of a name in a directory; for an empty name, of the directory itself. It must
 /// have this inode number, and must not be a mount point.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Meta> {
-    let at = At::SYMLINK_NOFOLLOW | At::EMPTY_PATH;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
     if is_it { Ok(meta) } else { Err(Doubt::Strange) }

@@ -8,7 +8,7 @@ use archive::account::{Took, Unavailable, measure};
 use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use team::Team;
 use walk::{Diagnostics, Explained};
@@ -348,7 +348,11 @@ fn explain(args: &Args, out: &Out) -> Outcome {
 /// error is reported later.
 fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_dir = |source: &&Vec<u8>| {
-        let seen = statx_long(source, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+        let seen = statx_long(
+            source,
+            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            StatxMask::TYPE,
+        );
         seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
     };
     sources.iter().filter(is_dir).cloned().collect()

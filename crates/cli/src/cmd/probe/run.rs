@@ -151,7 +151,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
         unnamed_only: false,
     };
     let mut progress = Progress::new(out.progress);
-    let held = gate::interrupt::hold();
+    let held = gate::interrupt::defer_signals();
     let report = probe::probe(&options, &mut |activity| {
         progress.at(|| activity.to_string());
     });

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         walk_command: SurveyWalk::command_line,
     };
     yield_to_others();
-    let signals = gate::interrupt::hold();
+    let signals = gate::interrupt::defer_signals();
     let (found, machine) = gather(&options, &mut show_progress(out));
     let root = &options.root.path;
     print((args, out), root, page, found, &machine, signals)
@@ -103,7 +103,7 @@ fn print(
 ) -> Outcome {
     /// Number of files and of directories in the account of the JSON.
     const ACCOUNTED: usize = 10;
-    let is_interrupted = gate::interrupt::asked().is_some();
+    let is_interrupted = gate::interrupt::pending_signal().is_some();
     let commands = Commands::new(root, None);
     let warnings = std::mem::take(&mut found.warnings).into_iter();
     let mut warnings: Vec<_> = warnings.map(|one| with_retry(one, &commands)).collect();

@@ -20,7 +20,7 @@ use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use team::{Alone, Team, decode, encode, launched_rank, share};
+use team::{SingleProcess, Team, decode, encode, launched_rank, share};
 use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
 use self::show::RankEntries;
@@ -40,7 +40,7 @@ pub(crate) fn is_job() -> bool {
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
-        return Ok(Box::new(Alone));
+        return Ok(Box::new(SingleProcess));
     }
     match team::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
@@ -58,7 +58,7 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
     }
-    Ok(Box::new(Alone))
+    Ok(Box::new(SingleProcess))
 }
 
 /// A team, and the time at which its work starts.
@@ -74,7 +74,7 @@ pub(crate) fn begin(
 ) -> Result<Option<TeamAndStart>, Error> {
     let team = join(out, alone)?;
     if !is_shared {
-        let first = || -> TeamAndStart { (Box::new(Alone), begun) };
+        let first = || -> TeamAndStart { (Box::new(SingleProcess), begun) };
         return Ok((team.rank() == 0).then(first));
     }
     // Exclude the wait for the other ranks, which is the launcher's time.

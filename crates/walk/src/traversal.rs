@@ -22,7 +22,7 @@ use mounts::ErrorKind;
 use mounts::listed::{is_gone, is_removed_from};
 use ondisk::{Dev, Mount};
 use serde::{Deserialize, Serialize};
-use team::{Alone, Team, share};
+use team::{SingleProcess, Team, share};
 
 use crate::around::Around;
 use crate::engine::{engine, threads};
@@ -109,7 +109,7 @@ pub fn walk(
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
-    walk_together(options, sink, diagnostics, &Alone)
+    walk_together(options, sink, diagnostics, &SingleProcess)
 }
 
 /// Walks each directory together with all ranks; the entries of each rank go to its own sink. The

@@ -13,7 +13,7 @@ use gate::fs::{
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::acl::{self, Who};
+use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
 use ondisk::{Time, nfs4_acl};
 use walk::{FileType, Filter};
@@ -460,7 +460,7 @@ impl Other {
 fn extended(
     member: &Member,
     spot: &Spot<'_>,
-    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+    id_of: impl Fn(AclNameKind, &[u8], Option<u32>) -> Option<u32>,
     differ: &mut Differences<'_>,
 ) {
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];

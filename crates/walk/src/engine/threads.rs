@@ -50,7 +50,7 @@ use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
 use ondisk::FileType;
 use ondisk::dirent::{Entry as DirEntry, entries};
-use team::{Alone, Team};
+use team::{SingleProcess, Team};
 
 use super::crew::{self, Pace};
 use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, LoanOutcome, NoPool, Pool};
@@ -78,7 +78,7 @@ const MANY_TASKS: usize = 8192;
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         // Only the thread that works while another one exchanges could fail to start.
-        let _ = walk_together(job, &Alone, 0, false);
+        let _ = walk_together(job, &SingleProcess, 0, false);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use show::json_object;
 use show::name::printable;
 use show::serde::{Serialize, Serializer};
 use show::table::Align::{Left, Right};
-use show::table::{Table, TableStyle, Tone};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::plural;
 
 use crate::json::Json;
@@ -170,7 +170,7 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
         }
         let ratio = |measure: &Measure| ratios[*measure as usize].map_or("-".to_owned(), times);
         cells.extend(measures.iter().map(ratio));
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

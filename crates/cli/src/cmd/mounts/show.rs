@@ -10,7 +10,7 @@ use mounts::{Class, Point, PointKind};
 use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, size};
 
 use super::methods::JsonComparison;
@@ -184,13 +184,13 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     table.write(style.width, style.color, put);
 }
 
-pub(crate) fn tone(point: &Point) -> Tone {
+pub(crate) fn tone(point: &Point) -> RowColour {
     match point.verdict {
         Some(
             Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Failing | Verdict::Denied,
-        ) => Tone::Bad,
-        _ if point.hidden => Tone::Dim,
-        _ => Tone::Plain,
+        ) => RowColour::Bad,
+        _ if point.hidden => RowColour::Dim,
+        _ => RowColour::Plain,
     }
 }
 

@@ -7,7 +7,7 @@ use ::show::name::printable;
 use ::show::units::{duration, plural};
 use base::Warning;
 use catalog::query::DataSet;
-use team::Alone;
+use team::SingleProcess;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth,
         is_exclusive: false,
         is_all: predicates.is_all(),
-        team: &Alone,
+        team: &SingleProcess,
     };
     args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;

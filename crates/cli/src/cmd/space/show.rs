@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
 use show::shell::quoted;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Item, ItemKind, OwnerSums, Part, Remedy};
@@ -334,7 +334,7 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
         shown.iter().partition(|it| it.item.is_in_used);
     let (largest, more) = used.split_at(used.len().min(top));
     for it in largest {
-        row(cells(it, report), Tone::Plain);
+        row(cells(it, report), RowColour::Plain);
     }
     if !more.is_empty() {
         let bytes = sum(more.iter().map(|it| &*it.item));
@@ -343,12 +343,12 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
         cells[1] = percent(bytes.max(0).cast_unsigned(), bill.capacity.used);
         let files: usize = more.iter().map(|it| it.files).sum();
         cells[2] = format!("({} more)", count(files as u64));
-        row(cells, Tone::Plain);
+        row(cells, RowColour::Plain);
     }
     for it in others {
         let mut cells = cells(it, report);
         cells[1] = "-".to_owned();
-        row(cells, Tone::Dim);
+        row(cells, RowColour::Dim);
     }
     if table.is_empty() {
         return String::new();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use catalog::query::DataSet;
 use catalog::{Catalog, Sealed};
-use team::{Alone, Team};
+use team::{SingleProcess, Team};
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
 use walk::{Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, walk_together};
@@ -28,7 +28,7 @@ use crate::ranks::{self, agree, reported_by_first, start_together};
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let request = prepare(args, out);
     let team: Box<dyn Team> = match args.shard {
-        Some(_) => Box::new(Alone), // each process has a shard of its own
+        Some(_) => Box::new(SingleProcess), // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
     args.mode.apply();

@@ -2,7 +2,7 @@
 
 use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::table::{Align, RowColour, Table, TableStyle};
 use ::show::units::{count, duration, plural, ratio, size};
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
@@ -245,7 +245,7 @@ pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) 
             part.engine.name().into(),
             printable(reason.as_bytes()),
         ];
-        table.row(cells.into_iter().take(columns.len()), Tone::Plain);
+        table.row(cells.into_iter().take(columns.len()), RowColour::Plain);
     }
     table.to_text(style.width, style.color)
 }
@@ -405,7 +405,7 @@ impl<'a> ComparisonText<'a> {
                 ratio(calls_per_entry(engine)),
                 relative.map_or("-".to_owned(), ratio),
             ];
-            table.row(cells, Tone::Plain);
+            table.row(cells, RowColour::Plain);
         }
         table
     }

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use gate::sync::Mutex;
 use ondisk::FileType;
 use ondisk::ext4::directory::{Name, checksum_holds};
-use ondisk::ext4::{BlockMap, Branch, Error, Found, Inode, Names as OnDisk};
+use ondisk::ext4::{BlockMap, Branch, Error, Inode, Names as OnDisk, NodeEntry};
 
 use super::crew::{Claims, Crew};
 use super::device::Device;
@@ -402,9 +402,9 @@ impl<'a> Scout<'a> {
         let map = BlockMap::new(inode, superblock);
         let mut branches: Vec<Branch> = Vec::new();
         let is_indexed = inode.is_indexed();
-        let mut sort = |found: Found, branches: &mut Vec<Branch>| match found {
-            Found::Branch(branch) => branches.push(branch),
-            Found::Run(run) => self.spans.push(Span {
+        let mut sort = |found: NodeEntry, branches: &mut Vec<Branch>| match found {
+            NodeEntry::Branch(branch) => branches.push(branch),
+            NodeEntry::Run(run) => self.spans.push(Span {
                 place: run.place,
                 blocks: run.blocks,
                 node,

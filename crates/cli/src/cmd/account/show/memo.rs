@@ -6,7 +6,7 @@ use std::iter::once;
 use account::Cost;
 use account::memo::Column;
 use show::json_object;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 
 use crate::json::Json;
 
@@ -88,7 +88,7 @@ impl<'a, T> Grid<'a, T> {
         let cell = |option| cell(option).unwrap_or_else(|| "-".to_owned());
         let cells = self.options.iter().map(cell);
         self.table
-            .row(once(what.to_owned()).chain(cells), Tone::Plain);
+            .row(once(what.to_owned()).chain(cells), RowColour::Plain);
     }
 
     pub(crate) fn to_text(&self, style: TableStyle) -> String {

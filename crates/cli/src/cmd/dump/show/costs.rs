@@ -8,7 +8,7 @@ use account::dump::{
 };
 use gate::attribution::Function;
 use show::json_object;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{duration, plural};
 
 use crate::cmd::account::show::memo::Grid;
@@ -135,7 +135,7 @@ fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
             format!("{:.1}", row.percent),
             duration(row.cpu.as_secs_f64()),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table.to_text(style.width, style.color)
 }
@@ -167,7 +167,7 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
             format!("{:.3}", row.each.file),
             purpose.to_owned(),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     let mut text = table.to_text(style.width, style.color);
     if !others.is_empty() {

@@ -4,7 +4,7 @@ use archive::increment::automatic::{Automatic, FullReason};
 use archive::increment::retention::{KeepReason, Period};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{plural, size, sized};
 
 use crate::cmd::levels::{Dump as LevelDump, local_date, utc_date};
@@ -148,7 +148,7 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
                 why,
                 archive.unwrap_or_else(|| "-".into()).into_owned(),
             ],
-            Tone::Plain,
+            RowColour::Plain,
         );
     }
     table.to_text(style.width, style.color)

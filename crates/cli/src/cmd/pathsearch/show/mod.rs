@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
-use ::show::table::{Table, TableStyle, Tone};
+use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration};
 use account::figures::Figure;
 use pathsearch::{
@@ -262,7 +262,11 @@ fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) 
             directory.lookups.kind().name().to_owned(),
             file_system(directory.fstype.as_deref(), directory.network),
         ];
-        let tone = if misses == 0 { Tone::Dim } else { Tone::Plain };
+        let tone = if misses == 0 {
+            RowColour::Dim
+        } else {
+            RowColour::Plain
+        };
         table.row(cells, tone);
     }
     let rest = more(directories.len() - shown, "directory", "directories");

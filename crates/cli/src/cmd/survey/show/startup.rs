@@ -4,7 +4,7 @@ use base::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 use survey::conclude::useful_fixes;
 
@@ -112,8 +112,8 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
             shown(here.map(|here| here.misses)),
         ];
         let tone = match element.state {
-            ElementState::Missing | ElementState::Duplicate(_) => Tone::Dim,
-            ElementState::Ok | ElementState::Unknown => Tone::Plain,
+            ElementState::Missing | ElementState::Duplicate(_) => RowColour::Dim,
+            ElementState::Ok | ElementState::Unknown => RowColour::Plain,
         };
         table.row(cells, tone);
     }

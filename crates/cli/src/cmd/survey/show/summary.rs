@@ -4,7 +4,7 @@ use base::path::below;
 use mounts::check::Verdict;
 use mounts::is_pseudo;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone, cut};
+use show::table::{Align, RowColour, Table, TableStyle, cut};
 use show::units::{duration, plural, size};
 use survey::capacity::{FileSystem, FsState};
 use survey::cost::{Activity, ActivityCost, Amount, Means};
@@ -99,9 +99,9 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
             printable(&one.fstype).into_owned(),
         ];
         let tone = if one.state.is_bad() {
-            Tone::Bad
+            RowColour::Bad
         } else {
-            Tone::Plain
+            RowColour::Plain
         };
         table.row(cells, tone);
     }

@@ -13,7 +13,7 @@ use account::report::AccountReport;
 use archive::nightly::Nightly;
 use show::figure::{Bar, bars};
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::treemap::{Tile, treemap};
 use show::units::{count, duration, size};
 use survey::bounded::Bounded;
@@ -254,7 +254,7 @@ fn tiles(
     largest.truncate(measure.rows);
     let mut rows = Table::new(columns, largest.len());
     for one in &largest {
-        rows.row(row(one), Tone::Plain);
+        rows.row(row(one), RowColour::Plain);
     }
     vec![
         Block::Plot(
@@ -314,7 +314,7 @@ fn possible_table(walk: &Walking) -> Block {
         let word = if choice.is_possible() { "yes" } else { "no" };
         let why = why(&choice);
         let why = printable(why.as_bytes());
-        possible.row([choice.engine.name(), word, &why], Tone::Plain);
+        possible.row([choice.engine.name(), word, &why], RowColour::Plain);
     }
     table("Engines that work here, and why others do not", &possible)
 }

@@ -14,7 +14,7 @@ use crate::runs::{Times, time_text};
 /// process, its system calls, and its result.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "explained above")]
-pub struct Measured<T> {
+pub struct ChildRun<T> {
     pub real: Duration,
     pub user: Duration,
     pub sys: Duration,
@@ -22,15 +22,15 @@ pub struct Measured<T> {
     pub result: T,
 }
 
-impl<T> Measured<T> {
+impl<T> ChildRun<T> {
     /// The times of the run.
     pub fn times(&self) -> Times {
         Times::new([self.real, self.user, self.sys])
     }
 
     /// Converts the result of the run.
-    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Measured<U> {
-        Measured {
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> ChildRun<U> {
+        ChildRun {
             real: self.real,
             user: self.user,
             sys: self.sys,
@@ -116,7 +116,7 @@ impl Bounds {
 pub fn run_in_child<const N: usize>(
     bounds: &Bounds,
     work: impl FnOnce() -> Option<[u64; N]>,
-) -> Result<std::result::Result<Measured<[u64; N]>, NoRun>> {
+) -> Result<std::result::Result<ChildRun<[u64; N]>, NoRun>> {
     const REAL: usize = 0;
     const DONE: usize = 1;
     const TALLY: usize = 2;
@@ -183,7 +183,7 @@ pub fn run_in_child<const N: usize>(
     if shared[DONE].load(Relaxed) == 0 {
         return Ok(Err(NoRun::Refused));
     }
-    Ok(Ok(Measured {
+    Ok(Ok(ChildRun {
         real: Duration::from_nanos(shared[REAL].load(Relaxed)),
         user: ended.user,
         sys: ended.sys,
@@ -205,7 +205,7 @@ pub struct Supervision {
 
 /// The state of a child at a check.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct ChildStatus {
     /// How long it has run.
     pub after: Duration,
     /// Whether its time is over.
@@ -223,7 +223,7 @@ pub struct Standing {
 pub fn supervise<E>(
     child: &mut Child,
     supervision: &Supervision,
-    mut check: impl FnMut(&Child, Standing) -> Option<E>,
+    mut check: impl FnMut(&Child, ChildStatus) -> Option<E>,
 ) -> std::result::Result<ProcessEnd, E> {
     let (begun, mut limit, mut was_asked) = (Instant::now(), supervision.limit, false);
     loop {
@@ -236,7 +236,7 @@ pub fn supervise<E>(
         if let Some(ended) = child.wait(left.min(supervision.interval)) {
             return Ok(ended);
         }
-        let standing = Standing {
+        let standing = ChildStatus {
             after: begun.elapsed(),
             is_late: left.is_zero(),
             was_asked,

@@ -96,7 +96,7 @@ impl Table {
         if nameless {
             table.mounts.iter_mut().for_each(|row| row.target = None);
         }
-        if table.holds(anchor) {
+        if table.has_anchor(anchor) {
             Ok(table)
         } else {
             Err(ErrorKind::MissingRoot(source).into())
@@ -152,7 +152,7 @@ impl Table {
 
     /// Whether the table can be that of this process: it has the mount `anchor`, or one mounted on
     /// it. (In a chroot, the mount that contains the root may itself be unreachable.)
-    pub fn holds(&self, anchor: Option<u64>) -> bool {
+    pub fn has_anchor(&self, anchor: Option<u64>) -> bool {
         anchor.is_none_or(|anchor| {
             self.mounts
                 .iter()

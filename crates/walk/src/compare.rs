@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use base::child::{Bounds, Measured, NoRun, run_in_child};
+use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use base::runs::Times;
 use gate::process::SharedWords;
 use gate::{Errno, Tally};
@@ -64,10 +64,10 @@ impl EngineRuns {
     /// (cache warming) only show whether the engine finds the same tree each time.
     fn new(
         engine: EngineKind,
-        walks: &[Measured<Walked>],
-        other: &[Measured<Walked>],
+        walks: &[ChildRun<Walked>],
+        other: &[ChildRun<Walked>],
     ) -> Option<EngineRuns> {
-        let own = |walk: &&Measured<Walked>| walk.result.engine == engine;
+        let own = |walk: &&ChildRun<Walked>| walk.result.engine == engine;
         let last = walks.iter().rfind(own)?;
         let Walked {
             totals, warnings, ..
@@ -80,7 +80,7 @@ impl EngineRuns {
             warnings,
             is_steady: (digests.len() > 1)
                 .then(|| digests.iter().all(|digest| *digest == totals.digest)),
-            runs: walks.iter().filter(own).map(Measured::times).collect(),
+            runs: walks.iter().filter(own).map(ChildRun::times).collect(),
             tally: last.tally.clone(),
         })
     }
@@ -172,7 +172,7 @@ pub fn run(
     options: &WalkOptions,
     engine: EngineKind,
     bounds: &Bounds,
-) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
+) -> gate::Result<Result<ChildRun<Walked>, (NoRun, u64)>> {
     run_counting(options, engine, bounds, None)
 }
 
@@ -185,7 +185,7 @@ pub fn run_counting(
     engine: EngineKind,
     bounds: &Bounds,
     counts: Option<&DirectoryCounts>,
-) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
+) -> gate::Result<Result<ChildRun<Walked>, (NoRun, u64)>> {
     let options = WalkOptions {
         engine: Some(engine),
         ..options.clone()
@@ -239,7 +239,7 @@ pub fn compare(
 ) -> Result<Comparison, Error> {
     let explained = explain(&options.dirs, options.sink_syncs_first, Fields::all())?;
     let mut left_out = Vec::new();
-    let mut walks: Vec<Measured<Walked>> = Vec::new();
+    let mut walks: Vec<ChildRun<Walked>> = Vec::new();
     let mut engines = EngineKind::SELECTABLE.to_vec();
     engines.retain(|&engine| {
         let plans = explained.iter().map(|one| &one.plan);
@@ -247,7 +247,7 @@ pub fn compare(
         left_out.extend(refusal.map(|refusal| (engine, LeftOut::Impossible(refusal.clone()))));
         refusal.is_none()
     });
-    let mut warming: Vec<Measured<Walked>> = Vec::new();
+    let mut warming: Vec<ChildRun<Walked>> = Vec::new();
     let mut round = Duration::ZERO;
     for trial in 0..=trials {
         if trial > 0 && !bounds.fits(round) {
@@ -293,9 +293,9 @@ pub fn compare(
 fn walk_again(
     options: &WalkOptions,
     bounds: &Bounds,
-    walks: &[Measured<Walked>],
-) -> Result<Vec<Measured<Walked>>, Error> {
-    let digest = |walk: &Measured<Walked>| walk.result.totals.digest;
+    walks: &[ChildRun<Walked>],
+) -> Result<Vec<ChildRun<Walked>>, Error> {
+    let digest = |walk: &ChildRun<Walked>| walk.result.totals.digest;
     let is_same = walks
         .windows(2)
         .all(|two| digest(&two[0]) == digest(&two[1]));
@@ -311,12 +311,12 @@ fn walk_again(
 mod tests {
     use super::*;
 
-    fn walked(engine: EngineKind, digest: u64) -> Measured<Walked> {
+    fn walked(engine: EngineKind, digest: u64) -> ChildRun<Walked> {
         let totals = Totals {
             digest: Digest::from_halves([digest, 0]),
             ..Totals::default()
         };
-        Measured {
+        ChildRun {
             real: Duration::from_secs(1),
             user: Duration::ZERO,
             sys: Duration::ZERO,

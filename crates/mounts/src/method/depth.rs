@@ -18,7 +18,7 @@ use crate::point::{Point, PointKind};
 use crate::root::Root;
 
 /// How a search names files, and how it is pruned.
-pub(super) struct Style<'a> {
+pub(super) struct SearchStyle<'a> {
     /// Whether file names are full paths; otherwise they are relative to the working directory.
     pub(super) full_names: bool,
     pub(super) buffer: usize,
@@ -44,7 +44,7 @@ struct Frame {
 /// changes there.
 pub(super) fn search(
     root: &Root,
-    style: &Style<'_>,
+    style: &SearchStyle<'_>,
     context: &mut SearchContext<'_>,
 ) -> Vec<Point> {
     let before =
@@ -75,7 +75,7 @@ pub(super) fn search(
 
 struct Walk<'a, 'h> {
     root: &'a Root,
-    style: &'a Style<'a>,
+    style: &'a SearchStyle<'a>,
     context: &'a mut SearchContext<'h>,
     path: Vec<u8>,
     frames: Vec<Frame>,

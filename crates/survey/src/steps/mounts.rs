@@ -10,7 +10,7 @@ use mounts::check::{self, Verdict};
 use mounts::compare::compare;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
-use mounts::{Class, Hints, LocateReport, Point, PointKind, may_hang, servers};
+use mounts::{Hints, LocateReport, MountClass, Point, PointKind, may_hang, servers};
 use ondisk::{Content, split_options};
 
 use super::context::{Activity, StepContext, SurveyOptions};
@@ -117,7 +117,7 @@ fn own_mount(
     let target = mount.target.clone()?;
     Some(Point {
         verdict: is_remote.then_some(answer(is_silent)),
-        ..Point::from_row(mount, target, None, Class::Internal, false)
+        ..Point::from_row(mount, target, None, MountClass::Internal, false)
     })
 }
 

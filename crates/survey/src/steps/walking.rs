@@ -7,7 +7,7 @@ use account::command::CommandAccount;
 use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
 use archive::plan::{Plan, Step as Stage};
-use base::child::{Bounds, Measured, NoRun, run_in_child};
+use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use meter::call::Ended;
@@ -276,7 +276,7 @@ pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), 
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Missing::failed(Task::Gather, e))?;
-    let Measured {
+    let ChildRun {
         real,
         user,
         sys,

@@ -480,7 +480,7 @@ fn has_subvolume(point: &Point, part: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mounts::Class;
+    use mounts::MountClass;
     use mounts::tree::Tree;
     use ondisk::Mount;
 
@@ -495,7 +495,7 @@ mod tests {
         let visible = Tree::new(&rows).visible(b"/", rows[0].id);
         let point = |(row, visible): (&Mount, bool)| {
             let target = row.target.clone().unwrap();
-            Point::from_row(row.clone(), target, None, Class::Leaf, !visible)
+            Point::from_row(row.clone(), target, None, MountClass::Leaf, !visible)
         };
         rows.iter().zip(visible).map(point).collect()
     }

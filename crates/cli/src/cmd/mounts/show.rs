@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use mounts::beneath::Beneath;
+use mounts::beneath::HiddenFiles;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
-use mounts::{Class, Point, PointKind};
+use mounts::{MountClass, Point, PointKind};
 use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
@@ -34,8 +34,8 @@ json_object!(Json<'_, Point>, |point| {
         PointKind::File => "file",
     }),
     "class": match point.class {
-        Class::Leaf => "leaf",
-        Class::Internal => "internal",
+        MountClass::Leaf => "leaf",
+        MountClass::Internal => "internal",
     },
     "hidden": point.hidden,
     "server": point.server,
@@ -43,7 +43,7 @@ json_object!(Json<'_, Point>, |point| {
     "beneath": Json(&point.beneath),
 });
 
-json_object!(Json<'_, Beneath>, |beneath| {
+json_object!(Json<'_, HiddenFiles>, |beneath| {
     "files": beneath.files,
     "bytes": beneath.bytes,
 });

@@ -25,8 +25,8 @@ pub use listed::{Listed, ListedSource};
 use mounts::ErrorKind;
 pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
 use walk::{
-    Around, Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
-    WalkReport, walk,
+    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, ReachableMounts,
+    WalkOptions as Walk, WalkReport, walk,
 };
 
 mod listed;
@@ -141,7 +141,7 @@ pub struct CollectOptions {
     /// Approximate number of entries, if known.
     pub expected: Option<u64>,
     /// The mounts around the sources, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
 }
 
 /// A mount that was gathered.

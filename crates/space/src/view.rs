@@ -16,7 +16,7 @@ use mounts::table::read_either;
 use mounts::{is_kernel_file_system, may_hang};
 use ondisk::{Dev, Mount};
 use walk::entry::joined;
-use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, walk};
+use walk::{Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, open_top, walk};
 
 use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
 use crate::error::{Error, WarningKind};
@@ -192,7 +192,8 @@ impl View {
                     id: *id,
                     ..self.mount.clone()
                 };
-                let around = (!self.table.is_empty()).then(|| Arc::new(Around::known(vec![row])));
+                let around =
+                    (!self.table.is_empty()).then(|| Arc::new(ReachableMounts::known(vec![row])));
                 (
                     path.clone(),
                     WalkOptions {

@@ -9,7 +9,7 @@ use mounts::{LocateReport, Method, Point};
 use ondisk::Dev;
 use pathsearch::StartupReport;
 use probe::ProbeReport;
-use walk::{DirectoryCount, Part};
+use walk::{DirectoryCount, WalkedMount};
 
 use crate::bounded::{Bounded, StoppedEngine};
 use crate::capacity::Capacity;
@@ -69,7 +69,7 @@ pub struct Probed {
 /// The costs of a walk.
 pub struct Walking {
     /// The walked mount, and the engine that a walk would use.
-    pub part: Part,
+    pub part: WalkedMount,
     /// The costs of each engine; if the walk was stopped, on a part of the tree.
     pub engines: walk::compare::Comparison,
     /// The directories with most entries, to a depth of 2, as far as the walk came.

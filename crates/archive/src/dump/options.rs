@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Warning;
 use catalog::Options;
-use walk::{Around, FileType, Meta, Moment};
+use walk::{FileType, Meta, Moment, ReachableMounts};
 
 use crate::compression::Compress;
 use crate::error::Error;
@@ -40,7 +40,7 @@ pub struct DumpOptions {
     /// Other files being written: they are not dumped.
     pub own: Vec<Vec<u8>>,
     /// The mounts around the sources, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
 }
 
 /// The summary of a dump.

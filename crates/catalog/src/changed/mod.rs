@@ -12,8 +12,8 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, Sink, Summary, WalkOptions,
-    WalkReport, open_top, walk,
+    Diagnostics, EngineKind, Filter, KeptPath, ReachableMounts, Sink, SinkPair, Summary,
+    WalkOptions, WalkReport, open_top, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind};
@@ -49,7 +49,7 @@ pub struct ChangedOptions {
     /// Number of threads; `None` for the engine's default.
     pub threads: Option<usize>,
     /// The mounts around the directory, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
     /// Replace the catalog by one of the current directory, regardless of the predicates.
     pub update: bool,
     /// Predicates for the changes to report; removed entries are tested by their metadata in the
@@ -294,7 +294,7 @@ impl CatalogScan<'_> {
         let compare = compare.with_predicates(&options.predicates);
         let (walked, mut warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
-            let walked = self.walk_to(&Both(&compare, &catalog))?;
+            let walked = self.walk_to(&SinkPair(&compare, &catalog))?;
             let warnings = self.diagnostics.take_warnings();
             let sealed = catalog.seal(&walked, warnings.is_empty())?;
             (walked, warnings, Some(sealed))

@@ -7,7 +7,7 @@ use base::runs::Stats;
 use mounts::PointKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use pathsearch::{Kind, is_worthwhile};
-use walk::{EngineKind, Explained};
+use walk::{EngineKind, ExplainedPlan};
 
 use super::activities::useful_fixes;
 use super::costs::{EngineCosts, Timed, cost, of_full, stopped, targets};
@@ -143,7 +143,7 @@ fn is_possible(walking: &Walking, engine: EngineKind) -> bool {
         .engines
         .explained
         .iter()
-        .flat_map(Explained::choices);
+        .flat_map(ExplainedPlan::choices);
     all.all(|one| one.engine != engine || one.is_possible())
 }
 
@@ -164,7 +164,10 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
 /// The advice to walk as root, if an engine needs it.
 fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
     let explained = &walking.engines.explained;
-    let engine = explained.iter().flat_map(Explained::needing_root).next()?;
+    let engine = explained
+        .iter()
+        .flat_map(ExplainedPlan::needing_root)
+        .next()?;
     let costs = EngineCosts::new(walking)?;
     let effort = match &walking.bounded {
         Some(bounded) => Effort::Bounded(bounded),
@@ -242,7 +245,7 @@ fn can_work(walking: &Walking, engine: EngineKind) -> bool {
         .engines
         .explained
         .iter()
-        .flat_map(Explained::choices);
+        .flat_map(ExplainedPlan::choices);
     all.any(|one| one.engine == engine && one.is_possible()) && is_possible(walking, engine)
 }
 

@@ -12,7 +12,7 @@ use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use meter::call::Ended;
 use walk::compare::{LeftOut, compare};
-use walk::{DirectoryCounts, EngineKind, Explained, Fields, FileType};
+use walk::{DirectoryCounts, EngineKind, ExplainedPlan, Fields, FileType};
 
 use super::context::{Activity, CallByCallWalk, StepContext, SurveyOptions};
 use super::mounts::TRIALS;
@@ -74,7 +74,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     if !gate::process::is_root() && has_skipped {
         found.unseen.push(Unseen::UnreadableDirectories);
     }
-    let part = compared.explained.first().map(Explained::part);
+    let part = compared.explained.first().map(ExplainedPlan::part);
     let part = part.ok_or(Missing::Nothing)?;
     found.walking = Some(Walking {
         part,

@@ -33,7 +33,7 @@ use survey::{
     Survey, Unseen, Walking, conclude,
 };
 use walk::compare::{Comparison as Engines, EngineRuns, LeftOut};
-use walk::{Digest, EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason};
+use walk::{Digest, EngineKind, EngineRefusal, ExplainedPlan, Plan, PlanReason, WalkedMount};
 
 pub(crate) mod random;
 
@@ -369,7 +369,7 @@ fn methods() -> ComparedMethods {
 
 fn walking() -> Walking {
     let refusal = EngineRefusal::NotRoot(EngineKind::Ext4);
-    let explained = Explained {
+    let explained = ExplainedPlan {
         path: b"/".to_vec(),
         fstype: Some(b"ext4".to_vec()),
         plan: Plan {
@@ -379,7 +379,7 @@ fn walking() -> Walking {
         },
     };
     Walking {
-        part: Part {
+        part: WalkedMount {
             path: b"/".to_vec(),
             fstype: Some(b"ext4".to_vec()),
             engine: EngineKind::Threads,

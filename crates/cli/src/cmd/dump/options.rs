@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
 use catalog::Options;
-use walk::Around;
+use walk::ReachableMounts;
 
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -59,7 +59,7 @@ pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
         one_file_system, ..
     } = options.selection;
     let filter = options.selection.filter();
-    let around = Around::ask(&options.sources, one_file_system, &filter, deadline)?;
+    let around = ReachableMounts::find(&options.sources, one_file_system, &filter, deadline)?;
     options.around = Some(Arc::new(around));
     Ok(())
 }

@@ -11,7 +11,7 @@ use archive::increment::history::History;
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use team::Team;
-use walk::{Diagnostics, Explained};
+use walk::{Diagnostics, ExplainedPlan};
 
 use super::automatic::{self, Pruning};
 use super::map::MapFile;
@@ -312,7 +312,7 @@ fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, U
         walk::explain(&dirs(&options.sources), false, walk::Fields::all()).unwrap_or_default();
     let collect_options = options.collect_options(None);
     let measured = |gather: Gather| {
-        for Explained { plan, .. } in &explained {
+        for ExplainedPlan { plan, .. } in &explained {
             gather.engine_of(&plan.engines)?;
         }
         let diagnostics = Diagnostics::default();

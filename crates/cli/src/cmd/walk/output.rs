@@ -10,7 +10,8 @@ use team::Team;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
 use walk::{
-    Both, Fields, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink,
+    Fields, Largest, Moment, Sink, SinkPair, Summary, Totals, Usage, UsageOrder, UsageSink,
+    WalkedMount,
 };
 
 use super::lines;
@@ -45,7 +46,7 @@ pub(crate) trait Source {
 #[derive(Debug, Default)]
 pub(crate) struct Emitted {
     /// The mounts with their engines; empty for catalogs.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<WalkedMount>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) seconds: f64,
     /// With `--resume`, the number of parts that were kept from earlier attempts, and of all parts.
@@ -184,7 +185,7 @@ impl View<'_> {
         let is_by_size = self.args.sort == Some(Sort::Bytes);
         let largest = self.args.top.map(|most| Largest::new(most, is_by_size));
         let mut emitted = match &largest {
-            Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
+            Some(largest) => source.emit(&SinkPair(&totals, largest), out.messages()),
             None => source.emit(&totals, out.messages()),
         }?;
         let own = totals.totals();
@@ -234,9 +235,9 @@ impl View<'_> {
         let largest = Largest::new(most, is_by_size);
         let groups = show::GROUPS.map(|(by, _)| (by, Groups::new(by)));
         let [(_, directories), (_, extensions)] = &groups;
-        let both = Both(directories, extensions);
-        let all = Both(&largest, &both);
-        let emitted = source.emit(&Both(&totals, &all), out.messages())?;
+        let both = SinkPair(directories, extensions);
+        let all = SinkPair(&largest, &both);
+        let emitted = source.emit(&SinkPair(&totals, &all), out.messages())?;
         let (totals, seconds) = (totals.totals(), emitted.seconds);
         let (files, users) = (largest.into_files(), Users::default());
         out.text_pieces(|put| {
@@ -271,7 +272,7 @@ impl View<'_> {
             false => UsageSink::new(source.roots()),
         };
         let mut emitted = match out.json {
-            true => source.emit(&Both(&totals, &usage), out.messages()),
+            true => source.emit(&SinkPair(&totals, &usage), out.messages()),
             false => source.emit(&usage, out.messages()),
         }?;
         let usage = usage.finish();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::show::units::{count, duration, plural};
 use catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
-use walk::{Around, EngineKind, Fields, Part, Shard, Totals, WalkOptions};
+use walk::{EngineKind, Fields, ReachableMounts, Shard, Totals, WalkOptions, WalkedMount};
 
 use super::output::{Emitted, check, fields};
 use super::show::{self, SCHEMA, Walk};
@@ -43,7 +43,8 @@ impl Request<'_> {
         let deadline = self.args.deadline.get();
         let options = &mut self.options;
         let one_file_system = options.one_file_system;
-        let around = Around::ask(&options.dirs, one_file_system, &options.filter, deadline)?;
+        let around =
+            ReachableMounts::find(&options.dirs, one_file_system, &options.filter, deadline)?;
         // In a comparison, each run reads the mount table itself, because that is a part of its
         // cost.
         let is_needed = !self.args.compare || !around.all_answer();
@@ -120,7 +121,7 @@ pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
 /// Prints the chosen engines, and the reasons.
 pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {
     let explained = walk::explain(&options.dirs, options.sink_syncs_first, needed)?;
-    let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
+    let parts: Vec<WalkedMount> = explained.iter().map(walk::ExplainedPlan::part).collect();
     let result = Walk {
         parts: &parts,
         explain: Some(&explained),

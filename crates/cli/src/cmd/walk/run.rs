@@ -9,8 +9,8 @@ use catalog::query::DataSet;
 use catalog::{Catalog, Sealed};
 use team::{SingleProcess, Team};
 use walk::predicate::Predicates;
-use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, walk_together};
+use walk::predicate::select::{SelectionSink, is_empty_directory};
+use walk::{Diagnostics, EngineKind, Shard, Sink, SinkPair, Totals, WalkOptions, walk_together};
 
 use super::compare;
 use super::output::{Emitted, Source, View};
@@ -185,12 +185,12 @@ impl Pieces<'_> {
             ..
         } = self;
         let predicates = &self.request.predicates;
-        let selected = Selected::new(predicates, sink);
+        let selected = SelectionSink::new(predicates, sink);
         let chosen: &dyn Sink = match predicates.is_all() {
             true => sink,
             false => &selected,
         };
-        let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
+        let both = catalog.as_ref().map(|catalog| SinkPair(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
         let with_paths = Watched(all);
         let all = if self.is_watched { &with_paths } else { all };

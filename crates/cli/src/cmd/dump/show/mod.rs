@@ -11,7 +11,7 @@ use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
 use show::units::{duration, plural, sized};
-use walk::{EngineKind, Explained, FileType};
+use walk::{EngineKind, ExplainedPlan, FileType};
 
 pub(crate) use self::retention::{Pruned, pruned};
 use crate::json::Json;
@@ -205,8 +205,8 @@ json_object!(Possible<'_>, |possible| {
 });
 
 /// All methods of reading metadata for a source. `wanted` is the method of `--gather`.
-pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Possible<'_>> {
-    let Explained { path, plan, .. } = explained;
+pub(crate) fn possible(explained: &ExplainedPlan, wanted: Option<Gather>) -> Vec<Possible<'_>> {
+    let ExplainedPlan { path, plan, .. } = explained;
     let can = |by: EngineKind| Gather::from_engine(by).engine_of(&plan.engines).ok() == Some(by);
     // If the mount does not support the requested method, the next best one is used.
     let fallback = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));

@@ -19,7 +19,7 @@ use show::units::{count, duration, size};
 use survey::bounded::Bounded;
 use survey::{Command, Walking};
 use walk::compare::{Agreement, EngineRuns};
-use walk::{DirectoryCount, EngineKind, Explained};
+use walk::{DirectoryCount, EngineKind, ExplainedPlan};
 
 pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
     let facts = match &walk.bounded {
@@ -310,7 +310,12 @@ fn possible_table(walk: &Walking) -> Block {
         ("WHY", Align::Left),
     ];
     let mut possible = Table::new(&columns, 0);
-    for choice in walk.engines.explained.iter().flat_map(Explained::choices) {
+    for choice in walk
+        .engines
+        .explained
+        .iter()
+        .flat_map(ExplainedPlan::choices)
+    {
         let word = if choice.is_possible() { "yes" } else { "no" };
         let why = why(&choice);
         let why = printable(why.as_bytes());

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
-use meter::attach::{Attach, Target};
+use meter::attach::{Attach, AttachTarget};
 use meter::call::{Command, Listener, Metered};
-use meter::names::{Inherited, Names};
+use meter::names::{InheritedFiles, Names};
 use mounts::may_hang;
 use mounts::table::read_either;
 
@@ -46,7 +46,7 @@ impl CommandAccount {
         intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
-        let ledger = Ledger::new(Inherited::from_this_process());
+        let ledger = Ledger::new(InheritedFiles::from_this_process());
         Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
@@ -64,8 +64,8 @@ impl CommandAccount {
         intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let ledger = match attach.target {
-            Target::Machine => Ledger::with_names(Names::of_machine()),
-            _ => Ledger::new(Inherited::default()),
+            AttachTarget::Machine => Ledger::with_names(Names::of_machine()),
+            _ => Ledger::new(InheritedFiles::default()),
         };
         Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
             meter::attach(meter, attach, calls, ledger)

@@ -71,7 +71,7 @@ pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Price
 #[cfg(test)]
 mod tests {
     use meter::call::{Call, Listener};
-    use meter::names::Inherited;
+    use meter::names::InheritedFiles;
 
     use super::*;
     use crate::ledger::Ledger;
@@ -102,7 +102,7 @@ mod tests {
     /// totals, and of their file.
     fn estimated(name: &str, nanos: u64) -> [u64; 2] {
         let number = syscalls::by_name(name).unwrap().number;
-        let mut ledger = Ledger::new(Inherited::default());
+        let mut ledger = Ledger::new(InheritedFiles::default());
         for _ in 0..CALLS {
             ledger.call(&Call {
                 pid: 1,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use base::path::parent;
 use foldhash::{HashMap, HashMapExt};
 use meter::call::{Call, Fork, Listener, LongCall};
-use meter::names::{Attached, Inherited, Names, Subject, components};
+use meter::names::{AttachedProcess, CallFile, InheritedFiles, Names, components};
 use meter::syscalls::{self, Kind, Syscall};
 
 use self::file::FileTable;
@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(start: Inherited) -> Ledger {
+    pub(crate) fn new(start: InheritedFiles) -> Ledger {
         Ledger::with_names(Names::asking_proc(start))
     }
 
@@ -127,7 +127,7 @@ impl Ledger {
     }
 
     /// Counts a call whose file has no row in the table.
-    fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &Subject) {
+    fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &CallFile) {
         let (sum, why) = match about.name {
             Some(_) => (&mut self.unheld, Elsewhere::Unheld),
             None => (&mut self.nameless, Elsewhere::Nameless),
@@ -139,7 +139,7 @@ impl Ledger {
 }
 
 impl Listener for Ledger {
-    fn attach(&mut self, process: &Attached) {
+    fn attach(&mut self, process: &AttachedProcess) {
         self.names.attach(process);
         self.programs.exec(process.pid, &process.program);
     }

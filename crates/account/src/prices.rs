@@ -9,7 +9,7 @@ mod measure;
 
 use gate::Errno;
 use meter::call::Call;
-use meter::names::Subject;
+use meter::names::CallFile;
 use meter::syscalls::{Kind, Syscall};
 
 pub(crate) use self::measure::Wanted;
@@ -62,7 +62,7 @@ impl Sort {
         Sort::Other,
     ];
 
-    pub(crate) fn classify(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
+    pub(crate) fn classify(syscall: &Syscall, call: &Call<'_>, about: &CallFile) -> Sort {
         let by_name = about.by_name;
         match syscall.kind {
             Kind::Open | Kind::Exec if is_failed_lookup(syscall, call, about) => Sort::OpenMiss,
@@ -83,7 +83,7 @@ impl Sort {
 }
 
 /// Whether a lookup by name failed with `ENOENT` or `ENOTDIR`.
-fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool {
+fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &CallFile) -> bool {
     use Kind::{Access, Exec, Link, Open, Stat, Xattr};
     let is_lookup = matches!(syscall.kind, Stat | Access | Link | Open | Exec | Xattr);
     let errno = call.errno().map(Errno);

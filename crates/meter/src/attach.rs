@@ -13,7 +13,7 @@ use crate::listing::numbers_in;
 
 /// The processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AttachTarget {
     /// These processes, and the children that they start later.
     Processes(Vec<u32>),
     /// All processes, present and future, of the cgroup with this directory and of its descendants.
@@ -25,7 +25,7 @@ pub enum Target {
 /// The processes to attach to, and for how long.
 pub struct Attach<'a> {
     /// The processes to attach to.
-    pub target: Target,
+    pub target: AttachTarget,
     /// When to detach. Metering ends earlier when the last of the processes has ended, or on
     /// SIGINT, SIGTERM or SIGHUP.
     pub duration: Option<Duration>,
@@ -41,9 +41,9 @@ impl Attach<'_> {
     /// The first process or cgroup that cannot be attached to, and why.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         match &self.target {
-            Target::Processes(processes) => check_all(processes),
-            Target::Cgroup(path) => Cgroup::open(path).map(drop),
-            Target::Machine => Ok(()),
+            AttachTarget::Processes(processes) => check_all(processes),
+            AttachTarget::Cgroup(path) => Cgroup::open(path).map(drop),
+            AttachTarget::Machine => Ok(()),
         }
     }
 
@@ -53,8 +53,8 @@ impl Attach<'_> {
     /// [`Unavailable::OnlyProcesses`]
     pub(crate) fn processes(&self) -> Result<&[u32], Unavailable> {
         match &self.target {
-            Target::Processes(processes) => Ok(processes),
-            Target::Cgroup(_) | Target::Machine => Err(Unavailable::OnlyProcesses),
+            AttachTarget::Processes(processes) => Ok(processes),
+            AttachTarget::Cgroup(_) | AttachTarget::Machine => Err(Unavailable::OnlyProcesses),
         }
     }
 

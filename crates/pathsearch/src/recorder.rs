@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use gate::Errno;
 use meter::call::{Call, Fork, Listener};
-use meter::names::{Inherited, Names};
+use meter::names::{InheritedFiles, Names};
 use meter::syscalls;
 
 use crate::classify::{SearchPaths, Searcher};
@@ -93,7 +93,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Records a command that begins with this state and environment.
-    pub(crate) fn new(inherited: Inherited, environment: Environment) -> Recorder {
+    pub(crate) fn new(inherited: InheritedFiles, environment: Environment) -> Recorder {
         let [_, python, ..] = &environment.lists;
         Recorder {
             names: Names::new(inherited),

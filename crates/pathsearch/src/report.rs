@@ -190,8 +190,8 @@ fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKi
 mod tests {
     use std::time::Duration;
 
-    use meter::call::{Call, Choice, Ended, Listener, Total};
-    use meter::names::Inherited;
+    use meter::call::{Call, CommandEnd, Listener, MeterReason, Total};
+    use meter::names::InheritedFiles;
     use meter::syscalls::by_name;
 
     use super::*;
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
-        let mut recorder = Recorder::new(Inherited::default(), Environment::default());
+        let mut recorder = Recorder::new(InheritedFiles::default(), Environment::default());
         let number = by_name("read").unwrap().number;
         // Five calls are recorded, of which two never return. Three more are only known never to
         // return.
@@ -228,13 +228,13 @@ mod tests {
         };
         let metered = Metered {
             meter: "bpf",
-            choice: Choice::Requested,
+            choice: MeterReason::Requested,
             warnings: Vec::new(),
             totals: vec![total],
             unfinished: 5,
             lost: 0,
             overhead: Duration::ZERO,
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::ZERO,
             user: Duration::ZERO,
             sys: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! A call with its file, and the remembered state of files and openings.
 
 use meter::call::Call;
-use meter::names::Subject;
+use meter::names::CallFile;
 use meter::syscalls::Syscall;
 
 use crate::prices::{Sort, Work};
@@ -145,7 +145,7 @@ impl SmallTransfers {
 pub(crate) struct SeenCall<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) syscall: &'static Syscall,
-    pub(crate) about: &'a Subject,
+    pub(crate) about: &'a CallFile,
     pub(crate) sort: Sort,
     /// The number of components of its path beyond the first.
     pub(crate) parts: u64,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::Ledger;
 use meter::call::{Call, Listener};
-use meter::names::Inherited;
+use meter::names::InheritedFiles;
 use meter::syscalls;
 
 const CWD: u64 = -100_i64 as u64;
@@ -16,10 +16,10 @@ struct CallingProcess {
 
 impl CallingProcess {
     fn new() -> CallingProcess {
-        let start = Inherited {
+        let start = InheritedFiles {
             cwd: Some(b"/d".to_vec()),
             files: vec![(0, b"/dev/pts/0".to_vec())],
-            ..Inherited::default()
+            ..InheritedFiles::default()
         };
         CallingProcess {
             ledger: Ledger::new(start),

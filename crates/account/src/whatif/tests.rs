@@ -2,7 +2,7 @@ use super::*;
 use crate::ledger::{Ledger, MOST_FILES};
 use crate::prices::{Given, Wanted, Work};
 use meter::call::{Call, Listener};
-use meter::names::Inherited;
+use meter::names::InheritedFiles;
 use meter::syscalls;
 use proptest::prelude::*;
 
@@ -35,9 +35,9 @@ fn detail(files: u32) -> Detail {
 
 /// stat, open, fstat and close of `files` files; each call takes `nanos`.
 fn detail_of_calls(files: u32, nanos: u64) -> Detail {
-    let mut ledger = Ledger::new(Inherited {
+    let mut ledger = Ledger::new(InheritedFiles {
         cwd: Some(b"/x".to_vec()),
-        ..Inherited::default()
+        ..InheritedFiles::default()
     });
     for n in 0..files {
         let name = n.to_string();

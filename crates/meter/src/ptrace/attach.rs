@@ -13,7 +13,7 @@ use crate::attach::{
 };
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, TargetError, Unavailable, WarningKind};
-use crate::names::{Attached, OpenFiles};
+use crate::names::{AttachedProcess, OpenFiles};
 
 impl Ptrace {
     /// Attaches to the processes by PTRACE_SEIZE, and returns those that have not ended.
@@ -90,7 +90,7 @@ impl Tracer<'_> {
             ..Process::default()
         };
         self.processes.insert(pid, process);
-        self.collector.attach(&Attached {
+        self.collector.attach(&AttachedProcess {
             pid,
             threads: seized,
             program,
@@ -116,7 +116,7 @@ impl Tracer<'_> {
             match self.wait() {
                 Ok((tid, came)) => {
                     left.remove(&tid);
-                    self.came(tid, came);
+                    self.handle_event(tid, came);
                 }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return,
@@ -124,7 +124,7 @@ impl Tracer<'_> {
         }
     }
 
-    pub(super) fn came(&mut self, tid: u32, came: ThreadEvent) {
+    pub(super) fn handle_event(&mut self, tid: u32, came: ThreadEvent) {
         let since = clock::monotonic();
         match came {
             ThreadEvent::Stopped(stop) => self.stopped(tid, stop),
@@ -144,7 +144,7 @@ impl Tracer<'_> {
             }
             self.limit = Some(left.map_or(LONGEST, |left| LONGEST.min(Duration::from_nanos(left))));
             match self.wait() {
-                Ok((tid, came)) => self.came(tid, came),
+                Ok((tid, came)) => self.handle_event(tid, came),
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return,
             }

@@ -32,12 +32,12 @@ use gate::{Errno, Fd, machine};
 
 use self::poller::Poller;
 use self::queue::Queue;
-use self::thread::{Entered, Process, Thread};
+use self::thread::{CallInProgress, Process, Thread};
 use crate::attach::Attach;
-use crate::call::{Command, Ended, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
-use crate::collector::{Collector, Timing, run_held, warn_of};
+use crate::call::{Command, CommandEnd, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
+use crate::collector::{Collector, CommandTiming, run_held, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::error::{Error, MeterStep, Unavailable, WarningKind};
 use crate::syscalls::{self, CLONE, CLONE_UNTRACED, CLONE3, Kind, PRCTL, SECCOMP};
 use crate::totals::Sums;
 
@@ -54,7 +54,7 @@ impl Meter for Ptrace {
             return Err(Unavailable::Architecture);
         }
         let held = HeldCommand::fork(c"/", &[], || Ok(()))
-            .map_err(|errno| Unavailable::Step(Step::Fork, errno))?;
+            .map_err(|errno| Unavailable::Step(MeterStep::Fork, errno))?;
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)
     }
 
@@ -62,12 +62,12 @@ impl Meter for Ptrace {
         let numbers = syscalls::all().map(|call| call.number);
         let numbers = numbers.chain([PRCTL, SECCOMP, CLONE3]);
         let filter = Filter::trace(numbers, (CLONE, CLONE_UNTRACED as u32));
-        let words = SharedWords::new(WORDS).map_err(Step::ShareMemory.early())?;
+        let words = SharedWords::new(WORDS).map_err(MeterStep::ShareMemory.before_start())?;
         let held = HeldCommand::fork(&command.program, &command.args, || prepare(&filter, &words))
-            .map_err(Step::Fork.early())?;
+            .map_err(MeterStep::Fork.before_start())?;
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)?;
         let mut tracer = Tracer::new(held.id() as u32, &words, Collector::new(calls, to));
-        let timing = run_held(held, command, Step::InstallFilter, |running| {
+        let timing = run_held(held, command, MeterStep::InstallFilter, |running| {
             Ok(tracer.follow(running))
         })?;
         let per_call = |word: usize| words[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
@@ -87,7 +87,7 @@ impl Meter for Ptrace {
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
         let processes = attach.processes()?;
-        let words = SharedWords::new(WORDS).map_err(Step::ShareMemory.early())?;
+        let words = SharedWords::new(WORDS).map_err(MeterStep::ShareMemory.before_start())?;
         words[UNPRIVILEGED].store(u64::from(!process::is_root()), Ordering::SeqCst);
         let mut tracer = Tracer::new(0, &words, Collector::new(calls, to));
         (tracer.threads, tracer.processes) = (HashMap::new(), HashMap::new());
@@ -101,7 +101,7 @@ impl Meter for Ptrace {
         tracer.detach_all();
         let overhead = Duration::from_nanos(tracer.stopped_for);
         let unfollowed = tracer.unfollowed;
-        let timing = Timing::detached(attached.len(), start, cpu);
+        let timing = CommandTiming::detached(attached.len(), start, cpu);
         let mut metered = tracer.collector.finish(self, 0, timing);
         (metered.overhead, metered.lost) = (overhead, unfollowed);
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
@@ -217,7 +217,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Traces until no process is left, and returns how the command itself ended.
-    fn follow(&mut self, running: &mut Running) -> Ended {
+    fn follow(&mut self, running: &mut Running) -> CommandEnd {
         let mut command_ended = None;
         loop {
             match self.wait() {
@@ -225,12 +225,12 @@ impl<'a> Tracer<'a> {
                 Ok((tid, ThreadEvent::Ended(ended))) => {
                     if tid == self.root && command_ended.is_none() {
                         running.ended();
-                        command_ended = Some(Ended::from(&ended));
+                        command_ended = Some(CommandEnd::from(&ended));
                     }
                     self.ended(tid, &ended);
                 }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
-                Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
+                Err(_) => return command_ended.unwrap_or(CommandEnd::Exited(0)),
             }
             self.tick();
             self.stop_with_command(running);
@@ -392,7 +392,7 @@ impl<'a> Tracer<'a> {
                 *has_name = read_name(tid, args[name.arg], bytes);
             }
         }
-        thread.call = Some(Entered {
+        thread.call = Some(CallInProgress {
             number: call.number,
             args,
             has_names,
@@ -443,7 +443,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Records a call that has returned after `took` nanoseconds.
-    fn record(&mut self, tid: u32, entered: Option<Entered>, result: i64, took: u64) {
+    fn record(&mut self, tid: u32, entered: Option<CallInProgress>, result: i64, took: u64) {
         let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
             return;
         };

@@ -10,7 +10,7 @@ use archive::plan::{Plan, Step as Stage};
 use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use meter::call::Ended;
+use meter::call::CommandEnd;
 use walk::compare::{LeftOut, compare};
 use walk::{DirectoryCounts, EngineKind, ExplainedPlan, Fields, FileType};
 
@@ -361,8 +361,8 @@ pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
         .map_err(|error| Missing::Skipped(Failure::new(Task::Other, error)))?;
     heard(taken.metered.ended);
     match taken.metered.ended {
-        Ended::Exited(0) => found.account = Some(taken),
-        Ended::Killed(SIGALRM) => return Err(Missing::TooLong(step.options.limit)),
+        CommandEnd::Exited(0) => found.account = Some(taken),
+        CommandEnd::Killed(SIGALRM) => return Err(Missing::TooLong(step.options.limit)),
         _ => return Err(Missing::WalkEnded),
     }
     Ok(())
@@ -370,8 +370,8 @@ pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
 
 /// Treats a signal that stopped a metered command as an interruption of the survey, even if only the
 /// command received it.
-pub(super) fn heard(ended: Ended) {
-    if let Ended::Killed(signal) = ended {
+pub(super) fn heard(ended: CommandEnd) {
+    if let CommandEnd::Killed(signal) = ended {
         gate::interrupt::record(signal);
     }
 }

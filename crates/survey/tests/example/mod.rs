@@ -15,7 +15,7 @@ use base::child::NoRun;
 use base::runs::Times;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate, Tally};
-use meter::call::{Choice, Ended, Metered};
+use meter::call::{CommandEnd, MeterReason, Metered};
 use mounts::compare::{Comparison as Methods, MethodRuns};
 use mounts::locate::{LocateReason, LocateReport, Method};
 use mounts::{Point, PointKind};
@@ -477,13 +477,13 @@ fn account() -> AccountReport<'static> {
         is_estimate: false,
         metered: Box::leak(Box::new(Metered {
             meter: "bpf",
-            choice: Choice::Cheapest(Vec::new()),
+            choice: MeterReason::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::from_millis(2100),
             user: Duration::from_millis(500),
             sys: Duration::from_millis(1100),

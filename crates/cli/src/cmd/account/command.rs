@@ -11,7 +11,7 @@ use account::prices::Given;
 use account::report::AccountReport;
 use account::stacks::stacks;
 use base::Warning;
-use meter::attach::{Attach, Target};
+use meter::attach::{Attach, AttachTarget};
 use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
@@ -95,9 +95,9 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
 /// The processes to attach to; `None` if fathom runs a command instead.
 fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
     let target = match &args.cgroup {
-        Some(path) => Target::Cgroup(path.as_bytes().to_vec()),
-        None if args.system => Target::Machine,
-        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
+        Some(path) => AttachTarget::Cgroup(path.as_bytes().to_vec()),
+        None if args.system => AttachTarget::Machine,
+        None if !args.pid.is_empty() => AttachTarget::Processes(args.pid.clone()),
         None => {
             return match args.duration {
                 Some(_) => Err(Error::new("--duration requires -p, --cgroup or --system")

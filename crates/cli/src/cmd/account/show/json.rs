@@ -9,7 +9,7 @@ use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, FileRow, GateTotal, Groups, ProgramTotal};
 use account::waits::Wait;
 use account::whatif::WhatIfChange;
-use meter::call::Ended;
+use meter::call::CommandEnd;
 use show::json_object;
 use show::name::printable;
 
@@ -186,16 +186,16 @@ json_object!(ModelJson<'_>, |account| {
 });
 
 /// Number of attached processes; `None` if fathom ran a command.
-fn attached(ended: Ended) -> Option<usize> {
+fn attached(ended: CommandEnd) -> Option<usize> {
     match ended {
-        Ended::Detached(processes) => Some(processes),
-        Ended::Exited(_) | Ended::Killed(_) => None,
+        CommandEnd::Detached(processes) => Some(processes),
+        CommandEnd::Exited(_) | CommandEnd::Killed(_) => None,
     }
 }
 
-pub(super) fn signal(ended: Ended) -> Option<i32> {
+pub(super) fn signal(ended: CommandEnd) -> Option<i32> {
     match ended {
-        Ended::Killed(signal) => Some(signal),
-        Ended::Exited(_) | Ended::Detached(_) => None,
+        CommandEnd::Killed(signal) => Some(signal),
+        CommandEnd::Exited(_) | CommandEnd::Detached(_) => None,
     }
 }

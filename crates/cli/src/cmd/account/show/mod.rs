@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, FileRow, GateTotal, Groups, ProgramTotal};
-use meter::call::{Ended, Metered};
+use meter::call::{CommandEnd, Metered};
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
@@ -226,10 +226,12 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
     let ended = match metered.ended {
-        Ended::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
-        Ended::Exited(_) => format!("Exit status {status}"),
-        Ended::Detached(1) => "Attached to 1 process".to_owned(),
-        Ended::Detached(processes) => format!("Attached to {} processes", count(processes as u64)),
+        CommandEnd::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
+        CommandEnd::Exited(_) => format!("Exit status {status}"),
+        CommandEnd::Detached(1) => "Attached to 1 process".to_owned(),
+        CommandEnd::Detached(processes) => {
+            format!("Attached to {} processes", count(processes as u64))
+        }
     };
     let lost = match metered.lost {
         0 => String::new(),

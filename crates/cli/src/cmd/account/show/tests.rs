@@ -7,7 +7,7 @@ use account::report::Coverage;
 use account::waits::{Wait, WaitKind};
 use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
 use gate::Errno;
-use meter::call::{Choice, Ended};
+use meter::call::{CommandEnd, MeterReason};
 use meter::names::DescriptorKind;
 use proptest::prelude::*;
 use show::serde_json;
@@ -109,13 +109,13 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         is_estimate: true,
         metered: Box::leak(Box::new(Metered {
             meter: "ptrace",
-            choice: Choice::Cheapest(Vec::new()),
+            choice: MeterReason::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),
-            ended: Ended::Killed(9),
+            ended: CommandEnd::Killed(9),
             real: Duration::from_millis(10),
             user: Duration::from_millis(1),
             sys: Duration::from_millis(2),

@@ -445,7 +445,7 @@ mod tests {
 
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
-    use meter::call::{Choice, Ended, Metered};
+    use meter::call::{CommandEnd, MeterReason, Metered};
     use pathsearch::{
         Change, DirectoryLookups, PathProposal, Prices, RttSource, StartRequests, StartTime, Trace,
         Try,
@@ -521,13 +521,13 @@ mod tests {
     fn metered() -> Metered {
         Metered {
             meter: "ptrace",
-            choice: Choice::Exact,
+            choice: MeterReason::Exact,
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::ZERO,
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::from_millis(2),
             user: Duration::ZERO,
             sys: Duration::ZERO,

@@ -8,7 +8,7 @@ use catalog::part::Part;
 use catalog::remote::{self, StoreError};
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
-use catalog::{About, Draft, Keep, Later, SnapshotRecord, trusted};
+use catalog::{About, CatalogDraft, RowInclusion, RowUpdates, SnapshotRecord, trusted};
 use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
@@ -156,8 +156,8 @@ impl<'a> SnapshotCatalog<'a> {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn draft(&self) -> Result<Draft, Error> {
-        Ok(Draft::create(&self.path)?)
+    pub fn draft(&self) -> Result<CatalogDraft, Error> {
+        Ok(CatalogDraft::create(&self.path)?)
     }
 
     /// Replaces the catalog by that of a new snapshot. `gone` are mounts that have disappeared;
@@ -167,7 +167,7 @@ impl<'a> SnapshotCatalog<'a> {
     /// The new catalog cannot be written.
     pub fn replace(
         &self,
-        draft: Draft,
+        draft: CatalogDraft,
         (rows, gone): (&Rows, Vec<GoneMount>),
         snapshot: SnapshotRecord,
         is_complete: bool,
@@ -176,9 +176,9 @@ impl<'a> SnapshotCatalog<'a> {
         let sealed = draft.with_snapshot(Some(snapshot)).write(
             rows,
             self.options.selection.clone(),
-            |_| Keep::Row,
+            |_| RowInclusion::Row,
             || Ok(()),
-            |_, ()| Ok(Later::default()),
+            |_, ()| Ok(RowUpdates::default()),
             || is_complete,
         )?;
         sealed.publish()?;

@@ -51,7 +51,7 @@ pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use catalog::hidden::Hidden;
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
-use catalog::{About, Draft, Keep, Sealed};
+use catalog::{About, CatalogDraft, RowInclusion, SealedCatalog};
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
@@ -175,7 +175,7 @@ struct Dump<'a> {
 impl Dump<'_> {
     /// Writes the archive, the map and the catalog.
     fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
-        let draft = self.chain.catalog.as_deref().map(Draft::create);
+        let draft = self.chain.catalog.as_deref().map(CatalogDraft::create);
         let Planned { rows, parts, plan } = planned;
         let written =
             self.write_unnamed(output, (&rows, parts, plan), draft.transpose()?, Own::All)?;
@@ -187,7 +187,7 @@ impl Dump<'_> {
         &mut self,
         mut output: Output,
         (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
-        draft: Option<Draft>,
+        draft: Option<CatalogDraft>,
         own: Own<'_>,
     ) -> Result<WrittenPart, Error> {
         let skipped = self.diagnostics.take_warnings();
@@ -269,18 +269,18 @@ impl Dump<'_> {
         &mut self,
         output: Output,
         updates: &CatalogUpdates<'_>,
-        draft: Draft,
+        draft: CatalogDraft,
         own: Own<'_>,
-    ) -> Result<(Counts, Whole, Result<Sealed, Error>), Error> {
+    ) -> Result<(Counts, Whole, Result<SealedCatalog, Error>), Error> {
         let &CatalogUpdates { rows, plan, .. } = updates;
         let diagnostics = self.diagnostics;
         let options = self.options.selection.clone();
         let (results, result_groups) = ResultSender::new(rows.len());
         let write_catalog = move || {
             let keep = |row| match () {
-                () if !own.has(row) => Keep::Elsewhere,
-                () if plan.step(row) == Step::LeftOut => Keep::Nowhere,
-                () => Keep::Row,
+                () if !own.has(row) => RowInclusion::Elsewhere,
+                () if plan.step(row) == Step::LeftOut => RowInclusion::Nowhere,
+                () => RowInclusion::Row,
             };
             // This error is never shown: the writer of the archive reports its own.
             let stopped = |_| {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use catalog::Later;
+use catalog::RowUpdates;
 use catalog::rows::Rows;
 use gate::sync::Mutex;
 use walk::{FileType, Meta};
@@ -34,7 +34,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: RowGroupResults,
-    ) -> Result<Later, catalog::Error> {
+    ) -> Result<RowUpdates, catalog::Error> {
         let hashes = self.hashes(rows.clone(), &group);
         if let Err(error) = &hashes {
             self.error.lock().get_or_insert(error.clone());
@@ -51,7 +51,7 @@ impl CatalogUpdates<'_> {
                 ..*meta
             };
         }
-        Ok(Later {
+        Ok(RowUpdates {
             hashes: hashes?,
             amended,
         })

@@ -26,7 +26,7 @@ use ::base::path::components;
 use ::base::pool::both;
 pub(crate) use base::Base;
 use catalog::Options;
-use catalog::compare::{Fate, Now, Rename, TreeOutcome, compare, once};
+use catalog::compare::{CurrentEntry, EntryTreatment, Rename, TreeOutcome, compare, merge_renames};
 use catalog::hidden::Hidden;
 use catalog::part::Part;
 use catalog::rows::{Collector, Rows, Source};
@@ -204,7 +204,7 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
         let meta = rows.meta(row);
         let part = parts.get(rows.part(row)).copied().unwrap_or(NO_PART);
         let identity = Identity::from_meta(part, &meta);
-        Now {
+        CurrentEntry {
             parent: rows.parent(row).map(|parent| parent as u32),
             name: rows.name(row),
             identity,
@@ -234,9 +234,9 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
     let mut files = LinkedFiles::default();
     for (row, fate) in outcome.fates.iter().enumerate() {
         match fate {
-            Fate::Kept => {}
-            Fate::Link => plan.set_link(row, outcome.links[&(row as u32)] as usize),
-            Fate::Dumped | Fate::Replaces => {
+            EntryTreatment::Kept => {}
+            EntryTreatment::Link => plan.set_link(row, outcome.links[&(row as u32)] as usize),
+            EntryTreatment::Dumped | EntryTreatment::Replaces => {
                 let is_linked = rows.is_linked(row);
                 match is_linked.then(|| files.first_name(rows, row)).flatten() {
                     Some(first) => plan.set_link(row, first),
@@ -244,7 +244,7 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
                 }
             }
         }
-        if *fate == Fate::Replaces {
+        if *fate == EntryTreatment::Replaces {
             plan.replacing.insert(row);
         }
     }
@@ -255,7 +255,7 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
         of_tops.entry((top, step.top)).or_default().push(rename);
     }
     // Two SRCs that overlap give the same renames, which must be carried out once.
-    let (renames, repeated) = once(of_tops.into_values());
+    let (renames, repeated) = merge_renames(of_tops.into_values());
     let mut sources = rows.sources().iter().map(|source| source.rows.start);
     let carrier = sources.find(|&row| row < rows.len() && rows.is_dir(row));
     plan.renames = carrier.map(|carrier| (carrier, renames));

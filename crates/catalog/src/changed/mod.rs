@@ -18,7 +18,7 @@ use walk::{
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::format::columns::{DIR, NAME};
-use crate::format::{About, Catalog, Options, Reader, Sealed, ShardOfRun};
+use crate::format::{About, Catalog, Options, Reader, SealedCatalog, ShardOfRun};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
@@ -110,7 +110,7 @@ pub struct ChangedReport {
     pub warnings: Vec<Warning>,
     /// With [`ChangedOptions::update`], the new catalog, unless the old one is still current.
     /// Publish it only after printing the report: the changes cannot be found again afterwards.
-    pub update: Option<Sealed>,
+    pub update: Option<SealedCatalog>,
 }
 
 impl ChangedReport {
@@ -307,7 +307,7 @@ impl CatalogScan<'_> {
         };
         let parts = compare.parts();
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
-        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == RowMatch::Missing;
+        let is_removed = |row: u32, _, _: &[u8]| index.row(row).row_match() == RowMatch::Missing;
         let dir = |_| options.dir.clone();
         let (parts, roots) = (&parts, None);
         let gone = gone_mounts(self.reader, TreeNow { parts, roots }, dir, is_removed)?;

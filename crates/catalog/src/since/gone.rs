@@ -134,7 +134,7 @@ pub fn gone_mounts(
     };
     let is_bare =
         |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
-    let gone = Part::gone(
+    let gone = Part::find_missing(
         &about.parts,
         now.parts,
         is_same_place,

@@ -20,7 +20,7 @@ use walk::{
 
 use crate::changed::{self, changed};
 use crate::format::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
-use crate::format::{About, Catalog, Draft, Keep, Later, Options, Reader};
+use crate::format::{About, Catalog, CatalogDraft, Options, Reader, RowInclusion, RowUpdates};
 use crate::rows::{Collector, Rows, Source};
 use crate::{Action, Error, ErrorKind};
 
@@ -84,17 +84,23 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
     let later = |rows: Range<usize>, ()| {
-        Ok(Later {
+        Ok(RowUpdates {
             hashes: rows.map(hash).collect(),
-            ..Later::default()
+            ..RowUpdates::default()
         })
     };
-    let draft = Draft::create(&bytes(file)).unwrap();
+    let draft = CatalogDraft::create(&bytes(file)).unwrap();
     draft
         .write(
             rows,
             Options::default(),
-            |row| if kept(row) { Keep::Row } else { Keep::Nowhere },
+            |row| {
+                if kept(row) {
+                    RowInclusion::Row
+                } else {
+                    RowInclusion::Nowhere
+                }
+            },
             || Ok(()),
             later,
             || complete,
@@ -264,12 +270,12 @@ fn error_of_later_results_is_the_error_of_the_catalog() {
     let place = tree();
     let file = place.path().join("catalog");
     let error = Error::new(Action::ReadCatalog, b"elsewhere", ErrorKind::CutShort);
-    let draft = Draft::create(&bytes(&file)).unwrap();
+    let draft = CatalogDraft::create(&bytes(&file)).unwrap();
     let rows = rows(place.path(), &["top"]);
     let written = draft.write(
         &rows,
         Options::default(),
-        |_| Keep::Row,
+        |_| RowInclusion::Row,
         || Ok(()),
         |_, ()| Err(error.clone()),
         || true,

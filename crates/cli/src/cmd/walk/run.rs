@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use catalog::query::DataSet;
-use catalog::{Catalog, Sealed};
+use catalog::{Catalog, SealedCatalog};
 use team::{SingleProcess, Team};
 use walk::predicate::Predicates;
 use walk::predicate::select::{SelectionSink, is_empty_directory};
@@ -208,7 +208,7 @@ impl Pieces<'_> {
         let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
         let sealed = agree(team, sealed.transpose())?;
         // Rename the parts only after the parts of all ranks are written.
-        let published = sealed.map(Sealed::publish).transpose();
+        let published = sealed.map(SealedCatalog::publish).transpose();
         agree(team, published)?;
         for part in report.parts {
             if !emitted.parts.iter().any(|known| known.path == part.path) {

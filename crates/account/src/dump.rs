@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use archive::account::{Took, Unavailable};
+use archive::account::{GatherCost, Unavailable};
 use archive::gather::Gather;
 use gate::attribution::CallCharge;
 use gate::attribution::{Attribution, Function, Line};
@@ -161,7 +161,7 @@ const WAYS: [(Gather, Proposal); 4] = [
 ];
 
 /// The measured cost of each gathering method on the same tree, or why it is unavailable.
-pub type Ways = [(Gather, Result<Took, Unavailable>)];
+pub type Ways = [(Gather, Result<GatherCost, Unavailable>)];
 
 impl DumpAccount {
     /// The tables for a run, from its attribution, and from `ways` on the same tree.
@@ -393,7 +393,7 @@ fn gather_option(
     asked: &[Gate],
     fixed_ms: f64,
     proposal: &Proposal,
-    took: Option<&Result<Took, Unavailable>>,
+    took: Option<&Result<GatherCost, Unavailable>>,
 ) -> GatherOption {
     let figure = |cost: Cost| DumpCost {
         calls: if fixed_ms > 0.0 {

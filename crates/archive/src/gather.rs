@@ -21,9 +21,9 @@ use gate::fs::{AtFlags, Open, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use listed::collect_listed;
-pub use listed::{Listed, ListedSource};
+pub use listed::{ListedSource, SortedNames};
 use mounts::ErrorKind;
-pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
+pub(crate) use together::{OF_OTHERS, RankRows, check_directories, collect_together};
 use walk::{
     Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, ReachableMounts,
     WalkOptions as Walk, WalkReport, walk,
@@ -131,7 +131,7 @@ pub struct CollectOptions {
     /// Number of threads; `None` for one per processor.
     pub threads: Option<usize>,
     /// If set, only these names below the one SRC are collected, with their parent directories.
-    pub listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<SortedNames>>,
     /// Which entries to exclude; a SRC has depth 0.
     pub selection: Options,
     /// Set if a catalog is written: then dirty data is synced, the tokens of the file systems are
@@ -275,7 +275,7 @@ fn walk_options(options: &CollectOptions) -> Walk {
 
 fn collect_names<'a>(
     options: &CollectOptions,
-    listed: &Listed,
+    listed: &SortedNames,
     walk_options: &Walk,
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {

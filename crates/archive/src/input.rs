@@ -60,7 +60,7 @@ pub struct Input {
     file: Option<Ranges>,
     seekable: Option<Seekable>,
     /// Lineage and part headers of the archive, once read.
-    origin: Origin,
+    origin: ArchiveOrigin,
     /// The first member (or `None` if there is none), if [`Input::origin`] has read it already.
     ahead: Option<Option<Member>>,
     /// Whether a member with a checksum was found.
@@ -71,7 +71,7 @@ pub struct Input {
 
 /// The headers of an archive before its first member, and facts about that member.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct ArchiveOrigin {
     /// Ids of the archive and its base; `None` for an archive of another program or an older
     /// version.
     pub lineage: Option<Lineage>,
@@ -142,7 +142,7 @@ impl Input {
             check: None,
             file,
             seekable: None,
-            origin: Origin::default(),
+            origin: ArchiveOrigin::default(),
             ahead: None,
             has_checksums: false,
             route: None,
@@ -154,7 +154,7 @@ impl Input {
     ///
     /// # Errors
     /// Those of [`Input::next`].
-    pub fn origin(&mut self) -> Result<Origin, Error> {
+    pub fn origin(&mut self) -> Result<ArchiveOrigin, Error> {
         let first = self.next_member()?;
         let mut origin = self.origin.clone();
         if let Some(first) = &first {

@@ -8,7 +8,7 @@ use walk::{FileType, Meta, Moment, ReachableMounts};
 
 use crate::compression::Compress;
 use crate::error::Error;
-use crate::gather::{CollectOptions, Gather, Gathered, Listed};
+use crate::gather::{CollectOptions, Gather, Gathered, SortedNames};
 use crate::increment::automatic::Automatic;
 use crate::increment::levels::Level;
 
@@ -18,7 +18,7 @@ pub struct DumpOptions {
     /// Directories and files, as given.
     pub sources: Vec<Vec<u8>>,
     /// If set, only these names below the one source are dumped.
-    pub listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<SortedNames>>,
     /// The archive; `-` is standard output, `None` writes nothing (`--no-output`).
     pub archive: Option<Vec<u8>>,
     /// How the archive is compressed.

@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::options::{DumpOptions, Note};
 use super::output::Output;
 use crate::error::{Action, Error, ErrorKind};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, PlanStep};
 
 /// Refuses to write two files to one path, or to replace the base catalog or a source.
 pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {
@@ -74,11 +74,15 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
     };
     let dir = (0..rows.len()).find(is_state)?;
     let inside = dir..rows.end(dir);
-    inside.clone().for_each(|row| plan.set(row, Step::LeftOut));
+    inside
+        .clone()
+        .for_each(|row| plan.set(row, PlanStep::LeftOut));
     // A file in the state directory is not dumped, so a hard link to it must become a file.
-    let is_cut = |row: &usize| plan.step(*row) == Step::Link && inside.contains(&plan.target(*row));
+    let is_cut =
+        |row: &usize| plan.step(*row) == PlanStep::Link && inside.contains(&plan.target(*row));
     let cut: Vec<usize> = (0..rows.len()).filter(is_cut).collect();
-    cut.into_iter().for_each(|row| plan.set(row, Step::Whole));
+    cut.into_iter()
+        .for_each(|row| plan.set(row, PlanStep::Whole));
     let mut path = Vec::new();
     rows.path(dir, &mut path);
     Some(Note::StateLeftOut(path))
@@ -88,7 +92,7 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
 /// surprise. Increments need its list, so they include it.
 pub(super) fn leave_out_root(options: &DumpOptions, plan: &mut Plan) {
     if options.listed.is_some() {
-        plan.set(0, Step::LeftOut);
+        plan.set(0, PlanStep::LeftOut);
     }
 }
 
@@ -119,7 +123,7 @@ pub(super) fn leave_out_files<'a>(
             }
     };
     let leave_out = |row: usize| {
-        plan.set(row, Step::LeftOut);
+        plan.set(row, PlanStep::LeftOut);
         let mut path = Vec::new();
         rows.path(row, &mut path);
         Note::OwnFileLeftOut(path)

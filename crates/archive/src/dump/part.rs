@@ -8,7 +8,7 @@ use walk::{Diagnostics, Moment};
 
 use super::chain::Chain;
 use super::options::{DumpOptions, DumpSummary};
-use super::output::{Output, Whole};
+use super::output::{Output, SyncedArchive};
 use super::own::check_outputs;
 use super::pieces::DumpShare;
 use super::progress::Progress;
@@ -99,7 +99,7 @@ impl<'a> DumpPart<'a> {
 /// A part of a dump whose files are synced to disk, but not yet renamed into place. Dropping it
 /// removes them.
 pub struct WrittenPart {
-    pub(super) archive: Option<Whole>,
+    pub(super) archive: Option<SyncedArchive>,
     /// If the catalog could not be written, the archive may be renamed into place nevertheless.
     pub(super) catalog: Option<Result<SealedCatalog, Error>>,
     pub(super) summary: DumpSummary,

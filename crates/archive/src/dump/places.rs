@@ -28,7 +28,7 @@ pub(crate) const MOST: usize = 24;
 
 /// The open directories of a thread: some of the ancestors of the last row used, outermost first.
 #[derive(Debug)]
-pub struct Places<R> {
+pub struct OpenAncestors<R> {
     rows: R,
     open: Vec<(usize, Fd)>,
     /// Maximum number of open directories; at least one.
@@ -38,10 +38,10 @@ pub struct Places<R> {
     name: Vec<u8>,
 }
 
-impl<R: Deref<Target = Rows>> Places<R> {
+impl<R: Deref<Target = Rows>> OpenAncestors<R> {
     /// Creates a cache for at most `most` open directories, without any yet.
-    pub fn new(rows: R, most: usize) -> Places<R> {
-        Places {
+    pub fn new(rows: R, most: usize) -> OpenAncestors<R> {
+        OpenAncestors {
             rows,
             open: Vec::new(),
             most: most.max(1),
@@ -53,7 +53,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
     /// Opens the file of a row, owned by the user `uid`, with O_NOATIME where permitted.
     ///
     /// # Errors
-    /// Those of [`Places::at`] and openat(2); `ELOOP` for a symlink.
+    /// Those of [`OpenAncestors::at`] and openat(2); `ELOOP` for a symlink.
     pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, NotOpened> {
         const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let may_keep_atime = self.is_root || gate::process::is_me(uid);

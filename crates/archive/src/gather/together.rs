@@ -34,7 +34,7 @@ use super::{CollectOptions, Gather, Gathered, engines, gathered, source, walk_op
 use crate::warning::WarningKind;
 
 /// The rows that a rank dumps.
-pub(crate) struct Share {
+pub(crate) struct RankRows {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
     /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it goes
@@ -55,7 +55,7 @@ pub(crate) fn collect_together(
     pieces: u32,
     team: &dyn Team,
     diagnostics: &Diagnostics,
-) -> Result<Share, Error> {
+) -> Result<RankRows, Error> {
     attribution::set_phase(Function::Information);
     let roots = &options.sources;
     let walk_options = WalkOptions {
@@ -101,7 +101,7 @@ pub(crate) fn collect_together(
     let parts: Vec<Gathered> = gathered(report, options.gather).collect();
     let rows = collector.finish(engines(&parts));
     attribution::set_phase(Function::Other);
-    Ok(Share {
+    Ok(RankRows {
         piece_of: deal_out(&rows, &borrowed, team.size(), pieces),
         rows,
         parts,
@@ -349,14 +349,14 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
 /// [`Shard`]. So it depends only on the tree.
 fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) -> Vec<u32> {
     /// A directory above a row.
-    struct Above {
+    struct PieceAncestor {
         /// End of the row range of the directory's subtree.
         end: usize,
         key: DirKey,
         /// The piece of the files in this directory is this hash modulo the number of pieces.
         chooses: u64,
     }
-    let mut above: Vec<Above> = Vec::new();
+    let mut above: Vec<PieceAncestor> = Vec::new();
     let piece = |row| {
         while above.last().is_some_and(|dir| dir.end <= row) {
             above.pop();
@@ -376,7 +376,7 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
         };
         if is_dir {
             let end = rows.end(row);
-            above.push(Above { end, key, chooses });
+            above.push(PieceAncestor { end, key, chooses });
             if borrowed.contains(&key) {
                 return OF_OTHERS;
             }

@@ -205,7 +205,7 @@ impl AutomaticOptions<'_> {
     ///
     /// # Errors
     /// The directory cannot be used.
-    pub fn foresee(&self) -> Result<Automatic> {
+    pub fn predict_next(&self) -> Result<Automatic> {
         check_mounted(self.state)?;
         let history = match parent_of_missing(self.state)? {
             Some(_) => History::default(),

@@ -21,7 +21,7 @@ pub mod unread;
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{self, CollectOptions, GatherReason, Gathered, engines};
-use crate::plan::{LinkedFiles, ListedName, Plan, Step};
+use crate::plan::{LinkedFiles, ListedName, Plan, PlanStep};
 use ::base::path::components;
 use ::base::pool::both;
 pub(crate) use base::Base;
@@ -179,7 +179,7 @@ pub(crate) fn changed_rows(
         Err(e) if e.action == Action::UseBase => return Ok(None),
         Err(e) => return Err(e),
     };
-    let is_changed = |row| plan.step(row) != Step::Unchanged;
+    let is_changed = |row| plan.step(row) != PlanStep::Unchanged;
     let mut changed: Vec<bool> = (0..rows.len()).map(is_changed).collect();
     for row in (0..rows.len()).rev() {
         if let Some(parent) = rows.parent(row) {
@@ -240,7 +240,7 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
                 let is_linked = rows.is_linked(row);
                 match is_linked.then(|| files.first_name(rows, row)).flatten() {
                     Some(first) => plan.set_link(row, first),
-                    None => plan.set(row, Step::Whole),
+                    None => plan.set(row, PlanStep::Whole),
                 }
             }
         }
@@ -380,7 +380,7 @@ pub(crate) fn keep_unreadable(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     for row in rows.directories().map(|row| row as usize) {
         rows.path(row, &mut path);
         if hidden.is_all() || hidden.has(&path) {
-            plan.set(row, Step::Whole);
+            plan.set(row, PlanStep::Whole);
             plan.blind.insert(row);
         }
         if let Some(mut unseen) = within.remove(&path[..]) {

@@ -14,7 +14,7 @@ use walk::entry::{Time, joined};
 
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::levels::Level;
-use crate::increment::unread::Unread;
+use crate::increment::unread::UnreadEntries;
 use crate::input::Input;
 use crate::list;
 use crate::plan::{in_archive, trim_slashes};
@@ -38,8 +38,8 @@ pub struct DumpRecord {
     /// Number of entries in the tree.
     pub entries: u64,
     /// Entries that could not be read; empty in records of older versions.
-    #[serde(default, skip_serializing_if = "Unread::is_empty")]
-    pub unread: Unread,
+    #[serde(default, skip_serializing_if = "UnreadEntries::is_empty")]
+    pub unread: UnreadEntries,
     /// The id stored in the archive; `None` in records of older versions.
     #[serde(
         default,
@@ -107,7 +107,7 @@ impl DumpRecord {
     /// Creates the record of a dump whose archive was just renamed into place.
     pub(crate) fn new(
         (date, level, entries): (Time, u8, u64),
-        unread: Unread,
+        unread: UnreadEntries,
         archive: Option<&[u8]>,
         written: &About,
         base: Option<&About>,
@@ -157,7 +157,7 @@ impl DumpRecord {
             bytes: 0,
             modified: Time::default(),
             entries: 0,
-            unread: Unread::default(),
+            unread: UnreadEntries::default(),
             id: Some(id),
             is_elsewhere: false,
             catalog: String::new(),

@@ -25,7 +25,7 @@ use super::rights::ALL;
 use crate::input::{Input, is_regular};
 
 /// An existing entry of a directory.
-struct Present {
+struct ExistingEntry {
     name: CString,
     is_directory: bool,
     /// The dumpdir lists the entry, so it is not removed.
@@ -272,7 +272,7 @@ pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
 }
 
 /// Reads the entries of an open directory.
-fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
+fn list(here: &Arc<Fd>) -> Result<Vec<ExistingEntry>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
     let mut present = Vec::new();
     // A separate descriptor, so that reading starts at the first entry.
@@ -284,7 +284,7 @@ fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
         _ => false,
     };
     let listed = each_entry(&dir, |entry| {
-        present.push(Present {
+        present.push(ExistingEntry {
             name: entry.name.to_owned(),
             is_directory: is_directory(entry),
             stays: false,

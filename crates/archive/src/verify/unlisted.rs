@@ -17,7 +17,7 @@ use walk::{FileType, Filter};
 use super::difference::{Difference, TreeAccess};
 use super::known::{ArchivedFiles, plain};
 use super::tree::Tree;
-use crate::gather::Listed;
+use crate::gather::SortedNames;
 use crate::warning::WarningKind;
 
 /// Files that need not be in the archive.
@@ -27,7 +27,7 @@ pub(super) struct Skipped<'a> {
     filter: &'a Filter,
     /// The dump's list of files (`--files-from`): files outside of it are skipped. `None` without a
     /// list.
-    listed: Option<&'a Listed>,
+    listed: Option<&'a SortedNames>,
 }
 
 impl<'a> Skipped<'a> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use account::command::CommandAccount;
 use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
-use archive::plan::{Plan, Step as Stage};
+use archive::plan::{Plan, PlanStep as Stage};
 use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;

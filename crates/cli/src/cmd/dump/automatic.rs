@@ -9,7 +9,7 @@ use archive::dump::DumpOptions;
 use archive::increment::automatic::{AutomaticOptions, FullReason};
 use archive::increment::history::History;
 use archive::increment::record::ArchiveStatus;
-use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
+use archive::increment::retention::{NextDump, Policy, RetainedDumps, not_pruned};
 use base::Warning;
 use walk::Moment;
 
@@ -162,7 +162,7 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
             pruning,
         });
     };
-    let chosen = dumps_in(state, args, &options.sources).foresee()?;
+    let chosen = dumps_in(state, args, &options.sources).predict_next()?;
     out.note(show::foreseen(&chosen));
     let pruning = args.keep.policy().map(|policy| {
         let history = History::read(state).unwrap_or_default();
@@ -207,7 +207,7 @@ pub(super) struct Pruning {
     spared: usize,
     is_removed: bool,
     /// The dumps that a policy keeps; `None` with `--keep-full`.
-    retained: Option<Retained>,
+    retained: Option<RetainedDumps>,
     is_foreseen: bool,
 }
 
@@ -235,7 +235,7 @@ impl Pruning {
         Pruning {
             statuses,
             removed: retained.unneeded(),
-            spared: retained.spared(),
+            spared: retained.count_kept_as_needed(),
             history,
             is_removed: false,
             retained: Some(retained),

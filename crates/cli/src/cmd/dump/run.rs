@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use account::dump::DumpAccount;
-use archive::account::{Took, Unavailable, measure};
+use archive::account::{GatherCost, Unavailable, measure};
 use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
@@ -307,7 +307,10 @@ fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
 
 /// Measures each method of reading metadata on the same tree; or gives the reason why it is
 /// unavailable.
-fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, Unavailable>)> {
+fn measure_ways(
+    options: &DumpOptions,
+    out: &Out,
+) -> Vec<(Gather, Result<GatherCost, Unavailable>)> {
     let explained =
         walk::explain(&dirs(&options.sources), false, walk::Fields::all()).unwrap_or_default();
     let collect_options = options.collect_options(None);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::find::find;
 use archive::increment::history::History;
-use archive::list::{Wanted, each, open, unreadable};
+use archive::list::{MemberSelection, each, open, unreadable};
 use base::Warning;
 use ondisk::pax::Member;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let archives = archives_and_paths(&args.archives, &args.paths)?;
     let (names, paths) = (archives.archives, archives.paths);
     let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
-    let mut wanted = Wanted::new(&paths);
+    let mut wanted = MemberSelection::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
     let mut identities = Vec::new();

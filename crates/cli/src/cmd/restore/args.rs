@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use archive::restore::Kept;
+use archive::restore::RestoredAttributes;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending, first};
@@ -124,8 +124,8 @@ fn only_stdout(text: &str) -> Result<String, &'static str> {
 
 impl Restore {
     /// The metadata that restored members keep.
-    pub(crate) fn kept(&self) -> Kept {
-        Kept {
+    pub(crate) fn kept(&self) -> RestoredAttributes {
+        RestoredAttributes {
             owners: !self.no_same_owner,
             permissions: !self.no_same_permissions,
             devices: !self.no_devices,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use account::ledger::Sum;
 use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
-use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
 use archive::nightly::{Expected, Nightly};
 use base::child::NoRun;
 use base::runs::Times;
@@ -466,7 +466,7 @@ fn account() -> AccountReport<'static> {
                 percent: 43.2,
                 overhead: 0.008,
                 elapsed: None,
-                basis: Basis {
+                basis: ReplacedCalls {
                     calls: 12_000,
                     seconds: 0.02,
                 },

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use account::InputFault;
 use account::compare::comparison::{Comparison, Pair};
-use account::compare::runs::{CSV, Measure, Runs, System, Took};
+use account::compare::runs::{CSV, Measure, MeasureValues, Runs, System};
 use account::figures::FigureChange;
 use base::runs::Stats;
 use base::{Warning, WarningReason};
@@ -75,7 +75,7 @@ json_object!(Json<'_, Pair<'_>>, |pair| {
     "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
 });
 
-fn averages(pair: Pair<'_>, at: usize) -> Took {
+fn averages(pair: Pair<'_>, at: usize) -> MeasureValues {
     Measure::ALL.map(|measure| average(pair, at, measure))
 }
 

@@ -119,7 +119,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use account::Per;
+    use account::PerKind;
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
         let cost = |overhead, useful| Cost { overhead, useful };
         let today = Column {
             name: "today",
-            costs: Per {
+            costs: PerKind {
                 dir: cost(350.0, 115.0),
                 file: cost(84.0, 15.0),
             },
@@ -139,7 +139,7 @@ mod tests {
         };
         let raw = Column {
             name: "rawdump",
-            costs: Per {
+            costs: PerKind {
                 dir: cost(30.0, 15.0),
                 file: cost(5.0, 15.0),
             },

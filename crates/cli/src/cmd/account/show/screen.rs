@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use account::patterns::Spare;
+use account::patterns::PatternFix;
 use account::report::{AccountReport, FileRow, Groups, ProgramTotal};
 use account::whatif::{ChangeKind, WhatIfChange};
 use show::name::printable;
@@ -167,7 +167,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
 fn main_program<'a>(account: &'a AccountReport<'_>, kind: ChangeKind) -> &'a [u8] {
     let programs = account.programs.iter();
     let costliest = match kind {
-        ChangeKind::Spare(Spare::SkipXattr) => {
+        ChangeKind::Spare(PatternFix::SkipXattr) => {
             programs.max_by_key(|program| xattr_calls(&program.gates))
         }
         _ => programs.max_by_key(|program| program.sum.nanos),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use account::patterns::{FoundPattern, Pattern, Spare};
+use account::patterns::{FoundPattern, Pattern, PatternFix};
 use account::report::Coverage;
 use account::waits::{Wait, WaitKind};
-use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
 use gate::Errno;
 use meter::call::{CommandEnd, MeterReason};
 use meter::names::DescriptorKind;
@@ -52,21 +52,21 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         example: Some(path.to_vec()),
     };
     let change = WhatIfChange {
-        kind: ChangeKind::Spare(Spare::CacheMisses),
+        kind: ChangeKind::Spare(PatternFix::CacheMisses),
         calls: 1900,
         seconds: 0.005,
         percent: 0.5,
         overhead: 0.006,
         elapsed: Some(0.02),
-        basis: Basis {
+        basis: ReplacedCalls {
             calls: 1900,
             seconds: 0.02,
         },
         advised: true,
     };
     let short = WhatIfChange {
-        kind: ChangeKind::Spare(Spare::KeepStat),
-        basis: Basis {
+        kind: ChangeKind::Spare(PatternFix::KeepStat),
+        basis: ReplacedCalls {
             calls: 99,
             seconds: 0.02,
         },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use account::Per;
+use account::PerKind;
 use account::dump::{
     DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, MeasuredGathering,
 };
@@ -49,7 +49,7 @@ json_object!(Json<'_, DumpCost>, |figure| {
     "total": figure.cost.total(),
 });
 
-json_object!(Json<'_, Per<DumpCost>>, |figures| {
+json_object!(Json<'_, PerKind<DumpCost>>, |figures| {
     "dir": Json(&figures.dir),
     "file": Json(&figures.file),
 });
@@ -182,7 +182,7 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
 fn options_text(account: &DumpAccount, style: TableStyle) -> String {
     let mut grid = Grid::new(&account.options, |option| option.name);
     let us = |ms: f64| format!("{:.3}", 1000.0 * ms);
-    type Pick = fn(Per<DumpCost>) -> DumpCost;
+    type Pick = fn(PerKind<DumpCost>) -> DumpCost;
     for (what, pick) in [("Directories", (|f| f.dir) as Pick), ("Files", |f| f.file)] {
         grid.heading(what);
         let predicted = |option: &GatherOption| Some(pick(option.predicted));
@@ -225,7 +225,7 @@ mod tests {
             calls,
             cost: Cost { overhead, useful },
         };
-        let figures = Per {
+        let figures = PerKind {
             dir: figure(6.0, 0.002, 0.001),
             file: figure(1.0, 0.0004, 0.0),
         };
@@ -234,7 +234,7 @@ mod tests {
             function: Function::Information,
             calls,
             ms: 0.0004,
-            each: Per {
+            each: PerKind {
                 dir: per,
                 file: per,
             },

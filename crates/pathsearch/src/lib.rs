@@ -66,7 +66,7 @@ use recorder::Recorder;
 pub use change::{Change, RunpathChange};
 pub use environment::Environment;
 pub use fixes::{Fix, is_worthwhile};
-pub use group::{Search, Try};
+pub use group::{Search, TriedPath};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
 pub use model::StartRequests;

@@ -9,7 +9,7 @@ use crate::kind::{Count, KindCounts};
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
-use crate::trace::{DirectoryLookups, Omitted, Trace};
+use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
 
@@ -40,7 +40,7 @@ impl SearchReport {
         environment: &Environment,
         options: &SearchOptions,
     ) -> SearchReport {
-        let Omitted {
+        let OmittedLookups {
             names,
             nameless,
             untracked,

@@ -12,7 +12,7 @@ use gate::fs::{CWD, fstatfs, openat};
 use gate::interrupt::pending_signal;
 use gate::long::{open_long, reach, refresh_parent};
 
-use crate::error::{Aftermath, Error, Operation, Reason};
+use crate::error::{Error, Operation, Reason, StateAfterFailure};
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
 use team::{Team, agree, share};
 
@@ -49,8 +49,8 @@ pub(crate) fn create(
         left += 1;
     }
     let aftermath = match share(team, left).first() {
-        Some(0) => Aftermath::NothingLeft,
-        _ => Aftermath::PartlyLeft,
+        Some(0) => StateAfterFailure::NothingLeft,
+        _ => StateAfterFailure::PartlyLeft,
     };
     Err(Error {
         aftermath: Some(aftermath),

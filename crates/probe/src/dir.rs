@@ -15,7 +15,7 @@ use mounts::table::Table;
 use ondisk::{Dev, Mount, split_options};
 
 use crate::error::{Error, Purpose, Result};
-use crate::finding::{Source, Truth};
+use crate::finding::{ReportedValue, Source};
 
 /// The prefix of temporary names. Their creator holds a lock on each.
 const PREFIX: &[u8] = b".fathom-probe-";
@@ -101,11 +101,11 @@ impl ProbeDir {
 
     /// The readahead size in bytes that the kernel reports. An overlay uses that of its upper
     /// layer.
-    pub(crate) fn readahead(&self) -> Option<Truth> {
+    pub(crate) fn readahead(&self) -> Option<ReportedValue> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
             let kib: u64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
-            Some(Truth::new(kib << 10, Source::File(path)))
+            Some(ReportedValue::new(kib << 10, Source::File(path)))
         };
         if self.is(&[b"overlay"]) {
             let options = &self.mount.as_ref()?.content.options;

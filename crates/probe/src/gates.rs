@@ -40,7 +40,7 @@ use crate::residency::{Residency, drop_cache};
 /// A batch of calls, which returns the cost of each call in the batch and the number of each.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
-type Done = gate::Result<()>;
+type CallOutcome = gate::Result<()>;
 
 /// Number of files per thread.
 const FILES: usize = 128;
@@ -295,7 +295,7 @@ impl Pricing<'_, '_> {
         self.price_several(threads, calls, |thread| {
             let (new, renamed) = (names("new-", thread), names("renamed-", thread));
             Box::new(move |clock| {
-                let timed = |call: &dyn Fn(usize) -> Done| -> gate::Result<f64> {
+                let timed = |call: &dyn Fn(usize) -> CallOutcome| -> gate::Result<f64> {
                     let begun = clock.now();
                     (0..new.len()).try_for_each(call)?;
                     Ok(clock.since(begun) / new.len() as f64)
@@ -455,7 +455,7 @@ fn run_batches<'a, const N: usize>(
 }
 
 /// A batch with one call per name.
-fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<Batch<'a>> {
+fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> CallOutcome + 'a) -> Box<Batch<'a>> {
     Box::new(move |clock| {
         let begun = clock.now();
         for name in &names {
@@ -475,12 +475,12 @@ struct Lookups<'a> {
     missing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
 }
 
-fn stat_name(dir: &Fd, name: &CStr) -> Done {
+fn stat_name(dir: &Fd, name: &CStr) -> CallOutcome {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     statx(dir, name, flags, StatxMask::BASIC_STATS).map(drop)
 }
 
-fn stat_missing(dir: &Fd, name: &CStr) -> Done {
+fn stat_missing(dir: &Fd, name: &CStr) -> CallOutcome {
     match stat_name(dir, name) {
         Err(Errno::ENOENT) => Ok(()),
         Err(e) => Err(e),

@@ -17,7 +17,7 @@ use crate::error::{Error, Purpose, Result};
 use crate::finding::or_unknown;
 use crate::log::Log;
 use crate::names::{Experiment, Quantity};
-use crate::report::{Measured, ProbeOptions, ProbeReport};
+use crate::report::{MeasuredFinding, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};
 
 /// Maximum time of one request to a working server; of the last experiment to notice the end of its
@@ -52,7 +52,9 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
         let left = Experiment::ALL.iter().filter(is_left);
         let left: Vec<Quantity> = left.map(|left| Quantity::All(*left)).collect();
         let left = or_unknown(Err(why), &left)?;
-        report.measured.extend(left.into_iter().map(Measured::from));
+        report
+            .measured
+            .extend(left.into_iter().map(MeasuredFinding::from));
     }
     Ok(report)
 }
@@ -77,7 +79,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
         gate::meter::tally().since(&before).publish(&tally);
     });
     let mut report = ProbeReport::default();
-    let done = attend(
+    let done = wait_for_child(
         &mut child.map_err(&failed)?,
         options,
         &log,
@@ -95,7 +97,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
 }
 
 /// Waits for the child to end within its time, and reads its log.
-fn attend(
+fn wait_for_child(
     child: &mut Child,
     options: &ProbeOptions,
     log: &Log,

@@ -25,8 +25,10 @@ use pathsearch::{
     PathProposal, ProgramStart, StartupReport, Totals,
 };
 use probe::Value;
-use probe::finding::{Method as FoundBy, Outcome, Source, Truth};
-use probe::{Error, Finding, Kind as SeriesKind, Measured, Price, ProbeReport, Quantity, Series};
+use probe::finding::{Method as FoundBy, Outcome, ReportedValue, Source};
+use probe::{
+    Error, Finding, Kind as SeriesKind, MeasuredFinding, Price, ProbeReport, Quantity, Series,
+};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{
     ComparedMethods, Found, Machine, Missing, Mounted, Probed, Section, StepState, StepTaken,
@@ -112,7 +114,7 @@ pub(crate) fn finding(
     Finding {
         quantity,
         outcome,
-        truth: truth.map(|(value, source)| Truth {
+        truth: truth.map(|(value, source)| ReportedValue {
             value: Value::Number(value),
             source,
         }),
@@ -123,8 +125,8 @@ pub(crate) fn finding(
     }
 }
 
-pub(crate) fn measured(finding: Finding) -> Measured {
-    Measured {
+pub(crate) fn measured(finding: Finding) -> MeasuredFinding {
+    MeasuredFinding {
         finding,
         seconds: 0.5,
         io_bytes: Default::default(),
@@ -132,7 +134,7 @@ pub(crate) fn measured(finding: Finding) -> Measured {
 }
 
 /// A result that agrees with the kernel; with `None`, the experiment found no value.
-fn result(quantity: Quantity, value: Option<f64>) -> Measured {
+fn result(quantity: Quantity, value: Option<f64>) -> MeasuredFinding {
     let outcome = match value {
         Some(value) => Outcome::Found {
             value: Value::Number(value),
@@ -228,7 +230,7 @@ impl Owned {
     }
 
     /// The results of the experiments on the first file system.
-    pub(crate) fn results(&mut self) -> &mut Vec<Measured> {
+    pub(crate) fn results(&mut self) -> &mut Vec<MeasuredFinding> {
         &mut self.found.file_systems[0].report.measured
     }
 

@@ -10,7 +10,7 @@ use ::show::units::{count, duration, size};
 use account::figures::Figure;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
-use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
+use probe::{Call, Error, Finding, MeasuredFinding, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 
 use crate::json::Json;
@@ -35,7 +35,7 @@ json_object!(Report<'_>, |it| {
     "prices": it.report.prices.as_deref().map(Json),
 });
 
-json_object!(Json<'_, Measured>, |measured| {
+json_object!(Json<'_, MeasuredFinding>, |measured| {
     "experiment": measured.finding.quantity.experiment().name(),
     "name": measured.finding.quantity.name(),
     "inferred": measured.finding.value().map(Json),

@@ -448,7 +448,7 @@ mod tests {
     use meter::call::{CommandEnd, MeterReason, Metered};
     use pathsearch::{
         Change, DirectoryLookups, PathProposal, Prices, RttSource, StartRequests, StartTime, Trace,
-        Try,
+        TriedPath,
     };
 
     use super::fixes::fix_savings;
@@ -457,7 +457,7 @@ mod tests {
     const MISS: Count = Count { hits: 0, misses: 1 };
 
     fn sample() -> SearchReport {
-        let tried = |path: &[u8], hits| Try {
+        let tried = |path: &[u8], hits| TriedPath {
             path: path.to_vec(),
             count: Count {
                 hits,

@@ -29,10 +29,10 @@ use probe::finding::{Method as FoundBy, Outcome, ReportedValue, Source};
 use probe::{
     Error, Finding, Kind as SeriesKind, MeasuredFinding, Price, ProbeReport, Quantity, Series,
 };
-use survey::bounded::{Bounded, StoppedEngine};
+use survey::bounded::{LimitedWalk, StoppedEngine};
 use survey::{
-    ComparedMethods, Found, Machine, Missing, Mounted, Probed, Section, StepState, StepTaken,
-    Survey, Unseen, Walking, conclude,
+    ComparedMethods, Machine, Missing, PrivilegedResult, ProbedFileSystem, Section, StepState,
+    StepTaken, Survey, SurveyResults, SurveyedMounts, WalkCosts, conclude,
 };
 use walk::compare::{Comparison as Engines, EngineRuns, LeftOut};
 use walk::{Digest, EngineKind, EngineRefusal, ExplainedPlan, Plan, PlanReason, WalkedMount};
@@ -177,7 +177,7 @@ fn path_counts(hits: u64, misses: u64) -> KindCounts {
 pub(crate) struct Owned {
     pub(crate) root: Vec<u8>,
     pub(crate) machine: Machine,
-    pub(crate) found: Found,
+    pub(crate) found: SurveyResults,
     pub(crate) account: Option<AccountReport<'static>>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) is_interrupted: bool,
@@ -196,7 +196,7 @@ impl Owned {
         Owned {
             root: b"/".to_vec(),
             machine: machine(),
-            found: Found {
+            found: SurveyResults {
                 mounts: Some(mounted()),
                 methods: Some(methods()),
                 walking: Some(walking()),
@@ -208,7 +208,7 @@ impl Owned {
                     step("finding the mounts", Section::Mounts, 0.5),
                     step("walking by threads", Section::Walk, 7.25),
                 ],
-                ..Found::default()
+                ..SurveyResults::default()
             },
             account: Some(account()),
             warnings: vec![Warning::failed(
@@ -225,7 +225,7 @@ impl Owned {
         &mut self.found.mounts.as_mut().unwrap().report.points
     }
 
-    pub(crate) fn walking(&mut self) -> &mut Walking {
+    pub(crate) fn walking(&mut self) -> &mut WalkCosts {
         self.found.walking.as_mut().unwrap()
     }
 
@@ -251,7 +251,7 @@ impl Owned {
 
     /// Marks the walk as stopped before it finished.
     pub(crate) fn bound_walk(&mut self, inodes: Option<u64>, levels: Option<u32>) {
-        self.walking().bounded = Some(Bounded {
+        self.walking().bounded = Some(LimitedWalk {
             engine: EngineKind::Threads,
             entries: 400_000,
             seconds: 5.0,
@@ -302,7 +302,7 @@ fn machine() -> Machine {
         sudo: Some("sudo"),
         places: vec![(Vec::new(), 1 << 40)],
         is_writable: true,
-        unseen: vec![Unseen::BpfMeter],
+        unseen: vec![PrivilegedResult::BpfMeter],
         version: "0.1.0",
         when: 1_700_000_000,
         seconds: 34.1,
@@ -314,7 +314,7 @@ fn machine() -> Machine {
     }
 }
 
-fn mounted() -> Mounted {
+fn mounted() -> SurveyedMounts {
     let points = vec![
         point(b"/"),
         Point {
@@ -331,7 +331,7 @@ fn mounted() -> Mounted {
             ..point_of(b"/mnt/far", 77, b"nfs4")
         },
     ];
-    Mounted {
+    SurveyedMounts {
         report: LocateReport {
             method: Method::Kernel,
             reason: LocateReason::Requested,
@@ -369,7 +369,7 @@ fn methods() -> ComparedMethods {
     }
 }
 
-fn walking() -> Walking {
+fn walking() -> WalkCosts {
     let refusal = EngineRefusal::NotRoot(EngineKind::Ext4);
     let explained = ExplainedPlan {
         path: b"/".to_vec(),
@@ -380,7 +380,7 @@ fn walking() -> Walking {
             engines: vec![(EngineKind::Ext4, Err(refusal.clone()))],
         },
     };
-    Walking {
+    WalkCosts {
         part: WalkedMount {
             path: b"/".to_vec(),
             fstype: Some(b"ext4".to_vec()),
@@ -553,9 +553,9 @@ fn startup() -> StartupReport {
     }
 }
 
-fn file_system() -> Probed {
+fn file_system() -> ProbedFileSystem {
     let pages = |run: u64| ((run / 32 + 1) * 32) as f64;
-    Probed {
+    ProbedFileSystem {
         dir: b"/".to_vec(),
         report: ProbeReport {
             fstype: Some(b"ext4".to_vec()),
@@ -576,8 +576,8 @@ fn file_system() -> Probed {
     }
 }
 
-fn gate_prices() -> Probed {
-    Probed {
+fn gate_prices() -> ProbedFileSystem {
+    ProbedFileSystem {
         dir: b"/".to_vec(),
         report: ProbeReport {
             fstype: Some(b"ext4".to_vec()),

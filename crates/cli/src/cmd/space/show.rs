@@ -13,7 +13,7 @@ use show::shell::quoted;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
-use space::{AgeSums, Bill, Item, ItemKind, OwnerSums, Part, Remedy};
+use space::{AgeSums, Bill, Item, ItemKind, ItemPart, OwnerSums, Remedy};
 use walk::group::AGES;
 
 use crate::cmd::groups::or_number;
@@ -84,7 +84,7 @@ struct ItemJson<'a> {
 
 json_object!(ItemJson<'_>, |it| {
     "kind": it.item.kind.name(),
-    "part": it.item.part.map(Part::name),
+    "part": it.item.part.map(ItemPart::name),
     "bytes": it.item.bytes,
     "in_used": it.item.is_in_used,
     name "path": it.item.path.as_deref(),
@@ -396,21 +396,21 @@ fn cells(shown: &Shown<'_>, report: &SpaceReport<'_>) -> [String; 6] {
 }
 
 /// The name of a part of the metadata or of the reserve.
-fn place(kind: ItemKind, part: Part) -> &'static str {
+fn place(kind: ItemKind, part: ItemPart) -> &'static str {
     match part {
-        Part::Tables => "inode tables, bitmaps, descriptors",
-        Part::Headers => "headers of allocation groups",
-        Part::Inodes => "inodes",
-        Part::Trees if kind == ItemKind::Metadata => "trees of the file system",
-        Part::Trees => "trees",
-        Part::System => "tree of chunks",
-        Part::CopyOnWrite => "blocks that are being copied",
-        Part::Root => "for root",
-        Part::FileSystem => "for the file system",
-        Part::ForMetadata => "for metadata",
-        Part::AtLeast => "counted more than once, at least",
-        Part::Within => "by several directories",
-        Part::Between => "by several subvolumes",
+        ItemPart::Tables => "inode tables, bitmaps, descriptors",
+        ItemPart::Headers => "headers of allocation groups",
+        ItemPart::Inodes => "inodes",
+        ItemPart::Trees if kind == ItemKind::Metadata => "trees of the file system",
+        ItemPart::Trees => "trees",
+        ItemPart::System => "tree of chunks",
+        ItemPart::CopyOnWrite => "blocks that are being copied",
+        ItemPart::Root => "for root",
+        ItemPart::FileSystem => "for the file system",
+        ItemPart::ForMetadata => "for metadata",
+        ItemPart::AtLeast => "counted more than once, at least",
+        ItemPart::Within => "by several directories",
+        ItemPart::Between => "by several subvolumes",
     }
 }
 

@@ -16,7 +16,7 @@ use gate::process::yield_to_others;
 use mounts::root::Root;
 use show::name::printable;
 use show::table::TableStyle;
-use survey::{Activity, Found, Machine, Survey, SurveyOptions, Turn, conclude, gather};
+use survey::{Activity, Machine, StepRun, Survey, SurveyOptions, SurveyResults, conclude, gather};
 
 use super::args::{Survey as Args, SurveyWalk};
 use super::command::Commands;
@@ -75,7 +75,7 @@ pub(crate) fn walk_call_by_call(args: &SurveyWalk) -> Outcome {
 }
 
 /// Shows the current step on the terminal.
-fn show_progress(out: &Out) -> impl FnMut(&Turn, Activity<'_>) {
+fn show_progress(out: &Out) -> impl FnMut(&StepRun, Activity<'_>) {
     let mut line = None;
     move |turn, activity| {
         let begin = || Progress::stage(out.progress, stage(turn));
@@ -97,7 +97,7 @@ fn print(
     (args, out): (&Args, &Out),
     root: &[u8],
     page: Option<&[u8]>,
-    mut found: Found,
+    mut found: SurveyResults,
     machine: &Machine,
     signals: Guard,
 ) -> Outcome {

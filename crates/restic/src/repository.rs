@@ -247,7 +247,7 @@ impl RepositoryFiles {
                     LockFile::create(&dir, &c_string(name.as_bytes())?, content, self.modes.file)?;
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
-                    kept: Kept::Local { _file: file },
+                    kept: HeldFileKind::Local { _file: file },
                 });
                 Ok(())
             }
@@ -256,7 +256,7 @@ impl RepositoryFiles {
                 // error ends it.
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
-                    kept: Kept::Remote(Arc::clone(files)),
+                    kept: HeldFileKind::Remote(Arc::clone(files)),
                 });
                 Ok(files.write(path, vec![Bytes::copy_from_slice(content)])?)
             }
@@ -461,10 +461,10 @@ fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
 /// A file that is removed on drop.
 pub(crate) struct HeldFile {
     path: String,
-    kept: Kept,
+    kept: HeldFileKind,
 }
 
-enum Kept {
+enum HeldFileKind {
     Local { _file: LockFile },
     Remote(Arc<dyn Files>),
 }
@@ -478,7 +478,7 @@ impl HeldFile {
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        if let Kept::Remote(files) = &self.kept {
+        if let HeldFileKind::Remote(files) = &self.kept {
             // If that fails, the lock becomes stale in half an hour.
             let _ = files.remove(&self.path);
         }

@@ -371,7 +371,7 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
 
 /// The final message of each rank to rank 0.
 #[derive(Serialize, Deserialize)]
-struct Told<T> {
+struct RankReport<T> {
     found: RankEntries,
     value: T,
     /// The tally of system calls, as [`Tally::publish`] writes it.
@@ -382,7 +382,7 @@ struct Told<T> {
 }
 
 /// The final messages of all ranks.
-pub(crate) struct AllTold<T> {
+pub(crate) struct RankReports<T> {
     pub(crate) values: Vec<T>,
     /// The entries of each rank; `None` without an MPI job.
     pub(crate) ranks: Option<Vec<RankEntries>>,
@@ -396,11 +396,11 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     value: T,
     entries: u64,
     mut warnings: Vec<Warning>,
-) -> Option<AllTold<T>> {
+) -> Option<RankReports<T>> {
     /// Maximum number of warnings of all ranks.
     const MOST: usize = 10_000;
     if team.is_alone() {
-        return Some(AllTold {
+        return Some(RankReports {
             values: vec![value],
             ranks: None,
             warnings,
@@ -421,7 +421,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     gate::meter::tally().publish(&words);
     let sent = sent.iter();
     let delays = take_delays();
-    let mine = Told {
+    let mine = RankReport {
         found: RankEntries {
             rank: team.rank(),
             host: host(),
@@ -453,7 +453,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
         values.push(told.value);
         ranks.push(told.found);
     }
-    Some(AllTold {
+    Some(RankReports {
         values,
         ranks: Some(ranks),
         warnings,
@@ -465,9 +465,9 @@ mod tests {
     use super::*;
 
     /// Rank 0 of a team of two; `self.0` is the message from rank 1.
-    struct Other(Vec<u8>);
+    struct SecondRank(Vec<u8>);
 
-    impl Team for Other {
+    impl Team for SecondRank {
         fn rank(&self) -> usize {
             0
         }
@@ -489,7 +489,7 @@ mod tests {
         let ours = env!("CARGO_PKG_VERSION");
         let check = |other: Vec<u8>| {
             let dirs = ["/srv".into()];
-            let checked = check_same("walks", &dirs, &"options", &Other(other));
+            let checked = check_same("walks", &dirs, &"options", &SecondRank(other));
             checked.err().map(|error| error.to_string())
         };
         let command = |version: &str, dir: &[u8], options: &str| RankCommand {
@@ -530,7 +530,7 @@ mod tests {
     #[test]
     fn an_error_of_another_rank_ends_this_one() {
         let error = Error::new("no space").at_place("rank 1 on node7");
-        let team = Other(encode(&Some(error)));
+        let team = SecondRank(encode(&Some(error)));
         let ended = agree(&team, Ok::<(), Error>(()));
         assert_eq!(ended.unwrap_err().to_string(), "rank 1 on node7: no space");
     }

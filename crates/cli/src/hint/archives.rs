@@ -9,7 +9,7 @@ use gate::Errno;
 use show::name::printable;
 
 use super::{CRLF, OLD_PARTS, store_hint};
-use crate::date::When;
+use crate::date::DumpTime;
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
@@ -31,7 +31,7 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
 
 /// Whether the name of a missing catalog is a time, such as `yesterday`.
 fn is_time(path: &[u8]) -> bool {
-    str::from_utf8(path).is_ok_and(|text| When::parse(text).is_some())
+    str::from_utf8(path).is_ok_and(|text| DumpTime::parse(text).is_some())
 }
 
 fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {

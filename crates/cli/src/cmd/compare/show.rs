@@ -42,8 +42,8 @@ json_object!(Json<'_, System>, |system| {
     name "file": Some(&system.file),
     "line": system.line,
     "labels": Json(&system.labels[..]),
-    "took": system.took.iter().map(|took| Each(*took)).collect::<Vec<_>>(),
-    "printed": Each(system.printed),
+    "took": system.took.iter().map(|took| PerMeasure(*took)).collect::<Vec<_>>(),
+    "printed": PerMeasure(system.printed),
 });
 
 json_object!(Json<'_, (String, String)>, |label| {
@@ -52,9 +52,9 @@ json_object!(Json<'_, (String, String)>, |label| {
 });
 
 /// A value for each measure (real, user and system time, calls).
-struct Each<T>([Option<T>; Measure::ALL.len()]);
+struct PerMeasure<T>([Option<T>; Measure::ALL.len()]);
 
-impl<T: Serialize> Serialize for Each<T> {
+impl<T: Serialize> Serialize for PerMeasure<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Measure::ALL.map(Measure::name).iter().zip(&self.0))
     }
@@ -68,11 +68,11 @@ json_object!(Json<'_, Pair<'_>>, |pair| {
     "user": Stats::from_values(pair.ratios(Measure::User)).map(JsonStats),
     "sys": Stats::from_values(pair.ratios(Measure::Sys)).map(JsonStats),
     "calls": Stats::from_values(pair.ratios(Measure::Calls)).map(JsonStats),
-    "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
-    "interval": Each(Measure::ALL.map(|measure| pair.interval(measure))),
-    "average_of": Each(averages(**pair, pair.of)),
-    "average_to": Each(averages(**pair, pair.to)),
-    "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
+    "printed": PerMeasure(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
+    "interval": PerMeasure(Measure::ALL.map(|measure| pair.interval(measure))),
+    "average_of": PerMeasure(averages(**pair, pair.of)),
+    "average_to": PerMeasure(averages(**pair, pair.to)),
+    "each": pair.all_ratios().map(|(_, ratios)| PerMeasure(ratios.map(Result::ok))).collect::<Vec<_>>(),
 });
 
 fn averages(pair: Pair<'_>, at: usize) -> MeasureValues {

@@ -53,7 +53,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
 }
 
 /// Finds mounts that do not answer. Must precede the first thread, because it forks.
-pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
+pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
     let deadline = args.deadline.get();
     let Options {
         one_file_system, ..

@@ -13,12 +13,12 @@ use gate::long::statx_long;
 use team::Team;
 use walk::{Diagnostics, ExplainedPlan};
 
-use super::automatic::{self, Pruning};
+use super::automatic::{self, PruningPlan};
 use super::map::MapFile;
-use super::options::{SCHEMA, ask, dump_options};
+use super::options::{SCHEMA, dump_options, find_silent_mounts};
 use super::parts::{self, Parts, add, numbers};
 use super::show::costs::account_text;
-use super::show::{self, DumpReport, Possible, Pruned};
+use super::show::{self, DumpReport, GatherChoice, PruneResult};
 use super::snapshot;
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -72,7 +72,7 @@ fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), 
     }
     let (mut options, map) = dump_options(args)?;
     if !args.explain {
-        ask(args, &mut options)?;
+        find_silent_mounts(args, &mut options)?;
     }
     Ok((options, map))
 }
@@ -116,7 +116,7 @@ fn dump_all(
     };
     let others = all.values.into_iter().skip(1);
     others.for_each(|words| add(&mut summary, words));
-    let pruned = pruning.as_ref().map(Pruning::report);
+    let pruned = pruning.as_ref().map(PruningPlan::report);
     if let Some(pruned) = &pruned {
         out.facts.add(
             "removed_dumps",
@@ -225,14 +225,14 @@ fn option_of_prune(args: &Args) -> Option<&'static str> {
 /// estimates every level.
 fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
-    let foreseen = automatic::foresee(args, options, out)?;
+    let foreseen = automatic::forecast(args, options, out)?;
     let state = args.state.as_deref().filter(|_| args.level.is_none());
     let state = state.map(OsStrExt::as_bytes);
     let state = state.filter(|_| foreseen.has_levels);
     let estimates = watch_walk(out.messages(), &diagnostics, || {
         estimate(options, state, &diagnostics)
     })?;
-    let pruned = foreseen.pruning.as_ref().map(Pruning::report);
+    let pruned = foreseen.pruning.as_ref().map(PruningPlan::report);
     let report = DumpReport {
         method: estimates.parts.first(),
         estimates: Some(&estimates),
@@ -254,8 +254,8 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let (history, _lock) = History::open(state)?;
     let mut warnings = Vec::new();
     let pruning = match (args.keep_full, args.keep.policy()) {
-        (Some(keep_full), _) => Pruning::keep_full(history, keep_full),
-        (None, policy) => Pruning::keep(history, &policy.unwrap_or_default(), None),
+        (Some(keep_full), _) => PruningPlan::keep_full(history, keep_full),
+        (None, policy) => PruningPlan::keep(history, &policy.unwrap_or_default(), None),
     };
     let pruning = match args.yes {
         true => pruning.remove(&mut warnings)?,
@@ -268,7 +268,7 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
 }
 
 /// Prints the removed dumps, and why others are kept.
-fn print_pruned(report: &Pruned<'_>, out: &Out) -> Result<(), Error> {
+fn print_pruned(report: &PruneResult<'_>, out: &Out) -> Result<(), Error> {
     let (zone, style) = (Zone::local(), out.table_style());
     match &report.kept_dumps {
         Some(_) => out.data(show::retention::table(report, &zone, style))?,
@@ -331,7 +331,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     let explained = walk::explain(&dirs(&bytes(&args.sources)), false, walk::Fields::all())?;
     let wanted = args.gather;
     let possible = explained.iter().flat_map(|one| show::possible(one, wanted));
-    let possible: Vec<Possible<'_>> = possible.collect();
+    let possible: Vec<GatherChoice<'_>> = possible.collect();
     let method = explained.first().map(|first| Gathered {
         path: first.path.clone(),
         engine: first.plan.engine,

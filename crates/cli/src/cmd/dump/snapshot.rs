@@ -34,7 +34,7 @@ mod with_restic {
     use walk::Diagnostics;
 
     use super::super::environment::{repository_options, snapshot_host};
-    use super::super::options::{ask, dump_options};
+    use super::super::options::{dump_options, find_silent_mounts};
     use super::super::show::snapshot::{SnapshotReport, note_repository, summary};
     use super::{Args, Error};
     use crate::error::Outcome;
@@ -53,7 +53,7 @@ mod with_restic {
             );
         }
         let (mut options, _) = dump_options(args)?;
-        ask(args, &mut options)?;
+        find_silent_mounts(args, &mut options)?;
         options.sources = restic::distinct_sources(options.sources);
         let absent = take_absent(&mut options.sources);
         let failed = |e| Error::snapshot(&shown, &e);

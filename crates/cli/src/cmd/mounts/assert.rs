@@ -9,7 +9,7 @@ use gate::long::{newfstatat_long, statx_long};
 use gate::{Errno, Gate};
 
 use super::args::{Format, Mounts as Args};
-use super::show::{Asserted, Mounts, SCHEMA};
+use super::show::{AssertResult, Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
             out.data(format!("{} is a mount point\n", printable(path)))?;
         }
         let path = path.to_vec();
-        asserted.push(Asserted { path, mountpoint });
+        asserted.push(AssertResult { path, mountpoint });
     }
     if format == Format::Json {
         let result = Mounts {

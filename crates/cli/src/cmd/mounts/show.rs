@@ -62,12 +62,12 @@ json_object!(Json<'_, SearchProgress>, |search| {
 
 /// The result of `--assert` for a path: whether it is a mount point.
 #[derive(Clone, Debug)]
-pub(crate) struct Asserted {
+pub(crate) struct AssertResult {
     pub(crate) path: Vec<u8>,
     pub(crate) mountpoint: bool,
 }
 
-json_object!(Asserted, |asserted| {
+json_object!(AssertResult, |asserted| {
     name "path": Some(&asserted.path),
     "mountpoint": asserted.mountpoint,
 });
@@ -85,7 +85,7 @@ pub(crate) struct Mounts<'a> {
     /// The extent of the search of the tree; `None` if a mount table sufficed.
     pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
-    pub(crate) asserted: Option<&'a [Asserted]>,
+    pub(crate) asserted: Option<&'a [AssertResult]>,
 }
 
 json_object!(Mounts<'_>, |result| {

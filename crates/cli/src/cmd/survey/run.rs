@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 /// The walk whose system calls a survey counts, in a child process.
 pub(crate) fn walk_call_by_call(args: &SurveyWalk) -> Outcome {
-    survey::walk_call_by_call(&args.asked())?;
+    survey::walk_call_by_call(&args.requested_walk())?;
     Ok(0)
 }
 

@@ -7,7 +7,7 @@ use catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
 use walk::{EngineKind, Fields, ReachableMounts, Shard, Totals, WalkOptions, WalkedMount};
 
-use super::output::{Emitted, check, fields};
+use super::output::{EmitReport, check, fields};
 use super::show::{self, SCHEMA, Walk};
 use crate::args::output::Format;
 use crate::args::values::bytes;
@@ -39,7 +39,7 @@ impl<'a> Request<'a> {
 
 impl Request<'_> {
     /// Finds mounts that do not answer. Must precede the first thread, because it forks.
-    pub(super) fn ask(&mut self) -> Result<(), Error> {
+    pub(super) fn find_silent_mounts(&mut self) -> Result<(), Error> {
         let deadline = self.args.deadline.get();
         let options = &mut self.options;
         let one_file_system = options.one_file_system;
@@ -132,7 +132,7 @@ pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outco
 }
 
 /// Prints a note with the engines, their rate, and the reasons for their choice.
-pub(super) fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
+pub(super) fn print_note(totals: &Totals, walked: &EmitReport, out: &Out) {
     let seconds = walked.seconds;
     let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();

@@ -13,11 +13,11 @@ use walk::predicate::select::{SelectionSink, is_empty_directory};
 use walk::{Diagnostics, EngineKind, Shard, Sink, SinkPair, Totals, WalkOptions, walk_together};
 
 use super::compare;
-use super::output::{Emitted, Source, View};
+use super::output::{EmitReport, OutputRequest, Source};
 use super::parts::Parts;
 use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
-use super::sinks::Watched;
+use super::sinks::ProgressSink;
 use crate::args::output::Format;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
@@ -43,7 +43,7 @@ fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
         false => args.load.apply(1),
     }
     let mut request = Request::new(args, out)?;
-    request.ask()?;
+    request.find_silent_mounts()?;
     Ok(request)
 }
 
@@ -72,7 +72,7 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
             return Err(Error::new(message).with_hint("add --shard I/N"));
         }
     }
-    let view = View {
+    let view = OutputRequest {
         format: args.format,
         args: &args.output,
         schema: SCHEMA,
@@ -94,7 +94,7 @@ struct FileSystem<'a> {
 impl Source for FileSystem<'_> {
     /// Walks into a sink, and into the catalog if requested. The catalog gets all entries, the sink
     /// only those that the predicates select.
-    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<EmitReport, Error> {
         let start = Instant::now();
         let parts = Parts::prepare(&self.request, self.team)?;
         let diagnostics = Diagnostics::default();
@@ -121,7 +121,7 @@ impl Source for FileSystem<'_> {
         &self.request.options.dirs
     }
 
-    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
+    fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out) {
         print_note(totals, emitted, out);
     }
 }
@@ -139,8 +139,8 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    fn walk(&self) -> Result<Emitted, Error> {
-        let mut emitted = Emitted::default();
+    fn walk(&self) -> Result<EmitReport, Error> {
+        let mut emitted = EmitReport::default();
         let options = &self.request.options;
         let Some(parts) = self.parts else {
             self.walk_piece(options, None, &mut emitted)?;
@@ -176,7 +176,7 @@ impl Pieces<'_> {
         &self,
         options: &WalkOptions,
         catalog: Option<Catalog>,
-        emitted: &mut Emitted,
+        emitted: &mut EmitReport,
     ) -> Result<(), Error> {
         let &Pieces {
             sink,
@@ -192,7 +192,7 @@ impl Pieces<'_> {
         };
         let both = catalog.as_ref().map(|catalog| SinkPair(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
-        let with_paths = Watched(all);
+        let with_paths = ProgressSink(all);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
         // If the catalog failed, sealing it below reports the error.

@@ -80,9 +80,9 @@ pub(crate) fn why(choice: &EngineChoice<'_>) -> String {
 }
 
 /// The possible engines of each directory, for the JSON.
-pub(crate) struct Choices<'a>(pub(crate) &'a [ExplainedPlan]);
+pub(crate) struct EngineChoices<'a>(pub(crate) &'a [ExplainedPlan]);
 
-impl Serialize for Choices<'_> {
+impl Serialize for EngineChoices<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let choices: Vec<_> = self.0.iter().flat_map(ExplainedPlan::choices).collect();
         Json(&choices[..]).serialize(serializer)
@@ -145,7 +145,7 @@ json_object!(Walk<'_>, |result| {
     "top": result.top.map(Json),
     "du": result.usage,
     "groups": result.groups,
-    "explain": result.explain.map(Choices),
+    "explain": result.explain.map(EngineChoices),
     "compare": result.compare,
     "ranks": result.ranks.map(Json),
     some "kept": result.kept,

@@ -75,7 +75,7 @@ pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
 }
 
 /// A table row, and the nanoseconds of all system calls, of which it is a share.
-struct Share<'a, T> {
+struct RowShare<'a, T> {
     row: &'a T,
     all: u64,
 }
@@ -105,7 +105,7 @@ json_object!(Json<'_, Wait>, |wait| {
     "gates": wait.gates.iter().map(|(name, sum)| (*name, sum.calls)).collect::<BTreeMap<_, _>>(),
 });
 
-json_object!(Share<'_, ProgramTotal>, |share| {
+json_object!(RowShare<'_, ProgramTotal>, |share| {
     name "program": Some(&share.row.program),
     some "pid": share.row.pid,
     "processes": share.row.processes,
@@ -125,8 +125,8 @@ fn gates_json<'a>(account: &'a AccountReport<'_>) -> BTreeMap<&'static str, Gate
     gates.collect()
 }
 
-fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<Share<'_, ProgramTotal>> {
-    rows.iter().map(|row| Share { row, all }).collect()
+fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<RowShare<'_, ProgramTotal>> {
+    rows.iter().map(|row| RowShare { row, all }).collect()
 }
 
 json_object!(Json<'_, FileRow<'_>>, |place| {

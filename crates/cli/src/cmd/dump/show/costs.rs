@@ -182,8 +182,11 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
 fn options_text(account: &DumpAccount, style: TableStyle) -> String {
     let mut grid = Grid::new(&account.options, |option| option.name);
     let us = |ms: f64| format!("{:.3}", 1000.0 * ms);
-    type Pick = fn(PerKind<DumpCost>) -> DumpCost;
-    for (what, pick) in [("Directories", (|f| f.dir) as Pick), ("Files", |f| f.file)] {
+    type CostSelector = fn(PerKind<DumpCost>) -> DumpCost;
+    for (what, pick) in [
+        ("Directories", (|f| f.dir) as CostSelector),
+        ("Files", |f| f.file),
+    ] {
         grid.heading(what);
         let predicted = |option: &GatherOption| Some(pick(option.predicted));
         let measured = |option: &GatherOption| option.measured.map(|measured| pick(measured.each));

@@ -11,7 +11,7 @@ use crate::cmd::levels::{Dump as LevelDump, local_date, utc_date};
 use crate::date::Zone;
 
 /// The result of `--prune`.
-pub(crate) struct Pruned<'a> {
+pub(crate) struct PruneResult<'a> {
     /// The dumps that are not needed for any restore.
     pub(crate) dumps: Vec<LevelDump<'a>>,
     /// The number of dumps that are kept.
@@ -25,7 +25,7 @@ pub(crate) struct Pruned<'a> {
     pub(crate) is_foreseen: bool,
 }
 
-json_object!(Pruned<'_>, |pruned| {
+json_object!(PruneResult<'_>, |pruned| {
     "dumps": pruned.dumps,
     "kept": pruned.kept,
     "spared": pruned.spared,
@@ -35,12 +35,12 @@ json_object!(Pruned<'_>, |pruned| {
 });
 
 /// The total size of the archives that exist.
-fn present_bytes(pruned: &Pruned<'_>) -> u64 {
+fn present_bytes(pruned: &PruneResult<'_>) -> u64 {
     let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
     archives.fold(0, u64::saturating_add)
 }
 
-pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
+pub(crate) fn pruned(pruned: &PruneResult<'_>) -> String {
     let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
     let bytes = sized(present_bytes(pruned));
     let kept = plural(pruned.kept as u64, "dump is", "dumps are");
@@ -116,7 +116,7 @@ fn reasons(kept: &KeptDump<'_>) -> String {
 }
 
 /// The table of all dumps, oldest first.
-pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> String {
+pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
         ("DATE", Align::Left),

@@ -22,7 +22,7 @@ use crate::cmd::mounts::methods::JsonComparison;
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::probe::show::{figures_of_findings, figures_of_prices};
 use crate::cmd::survey::command::Commands;
-use crate::cmd::walk::show::{Choices, calls_per_entry};
+use crate::cmd::walk::show::{EngineChoices, calls_per_entry};
 use crate::json::Json;
 
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -224,7 +224,7 @@ json_object!(Json<'_, Machine>, |it| {
 json_object!(Json<'_, WalkCosts>, |it| {
     "engine": it.part.engine.name(),
     "why": it.part.reason.to_string(),
-    "explain": Choices(&it.engines.explained),
+    "explain": EngineChoices(&it.engines.explained),
     "compare": bounded::comparison(it),
     "bounded": it.bounded.as_ref().map(Json),
     "directories": it.directories.iter().map(Json).collect::<Vec<_>>(),

@@ -35,7 +35,7 @@ json_object!(Json<'_, ProgramStart>, |start| {
     "requests": start.requests,
     "seconds_far": start.remote_seconds,
     "fixes": Json(&start.fixes[..]),
-    "directories": start.directories.iter().map(Searched).collect::<Vec<_>>(),
+    "directories": start.directories.iter().map(SearchedDirectory).collect::<Vec<_>>(),
 });
 
 /// Median, minimum and maximum time of several starts.
@@ -48,9 +48,9 @@ json_object!(Spread, |this| {
 });
 
 /// The lookups of a program in a directory; `fathom pathsearch --json` has more details.
-struct Searched<'a>(&'a DirectoryReport);
+struct SearchedDirectory<'a>(&'a DirectoryReport);
 
-json_object!(Searched<'_>, |searched| {
+json_object!(SearchedDirectory<'_>, |searched| {
     name "dir": Some(&searched.0.dir),
     "hits": searched.0.lookups.counts.total().hits,
     "misses": searched.0.lookups.counts.total().misses,

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ondisk::ext4::superblock::LENGTH;
-use ondisk::ext4::{BlockMap, Found, Inode, Superblock, group};
+use ondisk::ext4::{BlockMap, Inode, NodeEntry, Superblock, group};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(superblock) = Superblock::parse(bytes) else {
@@ -44,12 +44,12 @@ fuzz_target!(|bytes: &[u8]| {
 
     let map = BlockMap::new(&inode, &superblock);
     let mut branches = Vec::new();
-    let mut look = |found: Found| match found {
-        Found::Run(run) => {
+    let mut look = |found: NodeEntry| match found {
+        NodeEntry::Run(run) => {
             assert!(run.blocks > 0 && run.place > superblock.first_block);
             assert!(run.place + u64::from(run.blocks) <= superblock.blocks);
         }
-        Found::Branch(branch) => {
+        NodeEntry::Branch(branch) => {
             assert!(branch.place > superblock.first_block && branch.place < superblock.blocks);
             branches.push(branch);
         }

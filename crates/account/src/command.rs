@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-use gate::fs::{At, FileType, Want as StatxMask};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
-use meter::attach::{Attach, Target};
+use meter::attach::{Attach, AttachTarget};
 use meter::call::{Command, Listener, Metered};
-use meter::names::{Inherited, Names};
+use meter::names::{InheritedFiles, Names};
 use mounts::may_hang;
 use mounts::table::read_either;
 
 use crate::estimate::estimate;
-use crate::intervals::{Intervals, Ticking};
+use crate::intervals::{IntervalLedger, Intervals};
 use crate::ledger::{Detail, LastDirectory, Ledger};
-use crate::prices::{FEWEST_CALLS, Given, Prices, Wanted, Work};
+use crate::prices::{FEWEST_CALLS, KnownPrices, PriceRequest, PricedCalls, Prices};
 use crate::whatif::{Costs, WhatIf, metadata_calls, what_if};
 
 /// A metered run of a command, or of running processes.
@@ -42,12 +42,12 @@ impl CommandAccount {
         words: &[OsString],
         meter: &str,
         calls: u64,
-        given: Option<(Given, String)>,
+        given: Option<(KnownPrices, String)>,
         intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
-        let ledger = Ledger::new(Inherited::from_this_process());
-        Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
+        let ledger = Ledger::new(InheritedFiles::from_this_process());
+        Self::meter(IntervalLedger::new(ledger, intervals), given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
     }
@@ -60,21 +60,21 @@ impl CommandAccount {
         attach: &Attach<'_>,
         meter: &str,
         calls: u64,
-        given: Option<(Given, String)>,
+        given: Option<(KnownPrices, String)>,
         intervals: Option<Intervals<'_>>,
     ) -> Result<CommandAccount, meter::Error> {
         let ledger = match attach.target {
-            Target::Machine => Ledger::with_names(Names::of_machine()),
-            _ => Ledger::new(Inherited::default()),
+            AttachTarget::Machine => Ledger::with_names(Names::of_machine()),
+            _ => Ledger::new(InheritedFiles::default()),
         };
-        Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
+        Self::meter(IntervalLedger::new(ledger, intervals), given, |ledger| {
             meter::attach(meter, attach, calls, ledger)
         })
     }
 
     fn meter(
-        mut ticking: Ticking<'_>,
-        given: Option<(Given, String)>,
+        mut ticking: IntervalLedger<'_>,
+        given: Option<(KnownPrices, String)>,
         run: impl FnOnce(&mut dyn Listener) -> Result<Metered, meter::Error>,
     ) -> Result<CommandAccount, meter::Error> {
         let mut metered = run(&mut ticking)?;
@@ -110,7 +110,7 @@ const PRECISE: &str = "bpf";
 fn find_prices(
     detail: &Detail,
     systems: &FileSystems,
-    given: Option<(Given, String)>,
+    given: Option<(KnownPrices, String)>,
     costs: Costs,
 ) -> Prices {
     let samples = detail.samples(SAMPLES).into_iter();
@@ -119,9 +119,9 @@ fn find_prices(
         .find(|name| systems.is_sample(name));
     // An estimate from so few calls is not shown, so its prices are not measured.
     let is_short = costs != Costs::Noisy && detail.work.calls() < FEWEST_CALLS;
-    let wanted = Wanted {
+    let wanted = PriceRequest {
         work: if is_short {
-            &Work::default()
+            &PricedCalls::default()
         } else {
             &detail.work
         },
@@ -132,7 +132,7 @@ fn find_prices(
         prices.measure_many(neighbours(detail, systems).into_iter());
     }
     match given {
-        Some((given, source)) => prices.given(&given, source),
+        Some((given, source)) => prices.replace_known(&given, source),
         None => prices,
     }
 }
@@ -220,7 +220,7 @@ impl FileSystems {
 
     fn is_sample(&self, name: &[u8]) -> bool {
         let seen = || {
-            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             statx_long(name, at, StatxMask::TYPE)
         };
         self.is_plain(name) && seen().is_ok_and(|file| file.file_type == FileType::Regular)

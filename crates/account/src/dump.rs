@@ -9,13 +9,13 @@
 
 use std::time::Duration;
 
-use archive::account::{Took, Unavailable};
+use archive::account::{GatherCost, Unavailable};
 use archive::gather::Gather;
-use gate::attribution::Charge;
+use gate::attribution::CallCharge;
 use gate::attribution::{Attribution, Function, Line};
 
-use crate::gates::{Gate, Per};
-use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, predict};
+use crate::gates::{Gate, PerKind};
+use crate::model::{CallReplacement, Cost, GateSet, KeptWork, Proposal, predict};
 
 /// The three tables of a dump.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct GateUse {
     /// CPU milliseconds per call.
     pub ms: f64,
     /// The number of calls per directory and per file.
-    pub each: Per<f64>,
+    pub each: PerKind<f64>,
 }
 
 /// The calls for one directory or file, and their time in milliseconds.
@@ -79,7 +79,7 @@ pub struct DumpCost {
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredGathering {
     /// Cost of the system calls that gather metadata, per directory and per file.
-    pub each: Per<DumpCost>,
+    pub each: PerKind<DumpCost>,
     /// The total number of system calls that gather metadata.
     pub calls: u64,
     /// CPU time in system calls that gather metadata.
@@ -94,7 +94,7 @@ pub struct GatherOption {
     /// The name of the gathering method.
     pub name: &'static str,
     /// The cost that the model predicts from this run's figures.
-    pub predicted: Per<DumpCost>,
+    pub predicted: PerKind<DumpCost>,
     /// The measured cost; `None` where the method is unavailable.
     pub measured: Option<MeasuredGathering>,
     /// Why the method is unavailable.
@@ -102,19 +102,19 @@ pub struct GatherOption {
 }
 
 /// Calls per directory and per file, as a value.
-const fn calls(dir: f64, file: f64) -> Per<f64> {
-    Per { dir, file }
+const fn calls(dir: f64, file: f64) -> PerKind<f64> {
+    PerKind { dir, file }
 }
 
 /// Calls of gathering methods by design. A directory takes openat2, two getdents64 (the second
 /// finds the end) and close; each entry takes further calls.
-const LISTING: (&str, Per<f64>) = ("listing", calls(4.0, 0.0));
+const LISTING: (&str, PerKind<f64>) = ("listing", calls(4.0, 0.0));
 const WAYS: [(Gather, Proposal); 4] = [
     (
         Gather::PerCall,
         Proposal {
             name: "percall",
-            swaps: &[Swap {
+            swaps: &[CallReplacement {
                 gates: GateSet::All,
                 by: &[
                     LISTING,
@@ -122,50 +122,55 @@ const WAYS: [(Gather, Proposal); 4] = [
                     ("xattr", calls(3.0, 3.0)),
                 ],
             }],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
     ),
     (
         Gather::Combined,
         Proposal {
             name: "combined",
-            swaps: &[Swap {
+            swaps: &[CallReplacement {
                 gates: GateSet::All,
                 by: &[LISTING, ("statx", calls(1.0, 1.0))],
             }],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
     ),
     (
         Gather::Batched,
         Proposal {
             name: "batched",
-            swaps: &[Swap {
+            swaps: &[CallReplacement {
                 gates: GateSet::All,
                 by: &[LISTING, ("batch", calls(0.01, 0.01))],
             }],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
     ),
     (
         Gather::Raw,
         Proposal {
             name: "raw",
-            swaps: &[Swap {
+            swaps: &[CallReplacement {
                 gates: GateSet::All,
                 by: &[("pread64", calls(0.01, 0.001))],
             }],
-            keeps: Keeps::Entries,
+            keeps: KeptWork::Entries,
         },
     ),
 ];
 
 /// The measured cost of each gathering method on the same tree, or why it is unavailable.
-pub type Ways = [(Gather, Result<Took, Unavailable>)];
+pub type GatherCosts = [(Gather, Result<GatherCost, Unavailable>)];
 
 impl DumpAccount {
     /// The tables for a run, from its attribution, and from `ways` on the same tree.
-    pub fn new(charged: &Attribution, directories: u64, files: u64, ways: &Ways) -> DumpAccount {
+    pub fn new(
+        charged: &Attribution,
+        directories: u64,
+        files: u64,
+        ways: &GatherCosts,
+    ) -> DumpAccount {
         let entries = EntryCounts { directories, files };
         let lines: Vec<(Function, &Line)> = charged
             .lines
@@ -282,9 +287,9 @@ fn purpose(line: &Line) -> Function {
     }
 }
 
-fn sum(line: &Line) -> Charge {
+fn sum(line: &Line) -> CallCharge {
     let parts = [line.all, line.directory, line.file];
-    Charge {
+    CallCharge {
         calls: parts.iter().map(|part| part.calls).sum(),
         cpu: parts.iter().map(|part| part.cpu).sum(),
     }
@@ -308,18 +313,18 @@ struct EntryCounts {
 
 impl EntryCounts {
     /// The amount per directory and per file; calls for all entries are shared equally.
-    fn each(&self, line: &Line, amount: impl Fn(&Charge) -> f64) -> Per<f64> {
+    fn each(&self, line: &Line, amount: impl Fn(&CallCharge) -> f64) -> PerKind<f64> {
         use gate::Gate as G;
         if line.function == Function::Information
             && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
         {
-            return Per {
+            return PerKind {
                 dir: amount(&sum(line)) / self.directories.max(1) as f64,
                 file: 0.0,
             };
         }
         let shared = amount(&line.all) / (self.directories + self.files).max(1) as f64;
-        Per {
+        PerKind {
             dir: amount(&line.directory) / self.directories.max(1) as f64 + shared,
             file: amount(&line.file) / self.files.max(1) as f64
                 + if self.files > 0 { shared } else { 0.0 },
@@ -348,8 +353,8 @@ impl EntryCounts {
     }
 
     /// The cost of system calls that gather metadata.
-    fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<DumpCost> {
-        let mut figures = Per::<DumpCost>::default();
+    fn figures(&self, lines: &[Line], fixed_ms: f64) -> PerKind<DumpCost> {
+        let mut figures = PerKind::<DumpCost>::default();
         let add = |figure: &mut DumpCost, calls: f64, cpu: f64| {
             let overhead = (calls * fixed_ms).min(cpu);
             figure.calls += calls;
@@ -370,7 +375,7 @@ impl EntryCounts {
 /// entry, in any method. Calls on open files are cheaper, but give no price for a call by name.
 fn find_cheapest(
     lines: &[Line],
-    ways: &Ways,
+    ways: &GatherCosts,
     entries: &EntryCounts,
 ) -> Option<(&'static str, f64)> {
     let there = ways
@@ -393,7 +398,7 @@ fn gather_option(
     asked: &[Gate],
     fixed_ms: f64,
     proposal: &Proposal,
-    took: Option<&Result<Took, Unavailable>>,
+    took: Option<&Result<GatherCost, Unavailable>>,
 ) -> GatherOption {
     let figure = |cost: Cost| DumpCost {
         calls: if fixed_ms > 0.0 {
@@ -409,7 +414,7 @@ fn gather_option(
             directories: took.directories,
             files: took.files,
         };
-        let all: Vec<Charge> = took.lines.iter().map(sum).collect();
+        let all: Vec<CallCharge> = took.lines.iter().map(sum).collect();
         MeasuredGathering {
             each: entries.figures(&took.lines, fixed_ms),
             calls: all.iter().map(|charge| charge.calls).sum(),

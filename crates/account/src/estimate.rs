@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use meter::call::Total;
 use meter::syscalls::{self, Kind};
 
-use crate::ledger::{Detail, Measured};
-use crate::prices::{Prices, Sort};
+use crate::ledger::{Detail, UnwaitedCalls};
+use crate::prices::{PriceKind, Prices};
 use crate::whatif::LISTED;
 
 /// Maximum nanoseconds that the meter may have added per call.
@@ -22,18 +22,18 @@ const ENTRY: f64 = 32.0;
 
 /// The price per call, by number, of system calls whose measured times are noise.
 fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
-    let price = |(number, made): (&u16, &Measured)| {
+    let price = |(number, made): (&u16, &UnwaitedCalls)| {
         use Kind::{Batch, Change, Exec, Mount, Sync, Watch};
         let syscall = syscalls::by_number(u32::from(*number))?;
         let has_price = !matches!(syscall.kind, Batch | Change | Exec | Mount | Sync | Watch);
         let calls = made.work.calls().max(1) as f64;
-        let stat = prices.price(Sort::Stat);
+        let stat = prices.price(PriceKind::Stat);
         let byte = match syscall.kind {
             Kind::List => LISTED * stat / ENTRY,
             _ => prices.byte,
         };
         // The calls stat many different files, which costs more than the same file again.
-        let differ = made.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
+        let differ = made.work.calls_of(PriceKind::Stat) as f64 * stat * (prices.many - 1.0);
         let all = prices.cost(&made.work) * 1e9 + made.bytes as f64 * byte + differ;
         let price = all / calls;
         let measured = made.nanos as f64 / calls;
@@ -71,29 +71,29 @@ pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Price
 #[cfg(test)]
 mod tests {
     use meter::call::{Call, Listener};
-    use meter::names::Inherited;
+    use meter::names::InheritedFiles;
 
     use super::*;
     use crate::ledger::Ledger;
-    use crate::prices::{Given, Wanted, Work};
+    use crate::prices::{KnownPrices, PriceRequest, PricedCalls};
 
     const STAT: f64 = 400.0;
     const CALLS: u64 = 10;
 
     /// Test prices: 400 ns per stat.
     fn priced() -> Prices {
-        let wanted = Wanted {
-            work: &Work::default(),
+        let wanted = PriceRequest {
+            work: &PricedCalls::default(),
             bytes: false,
         };
-        let given = Given {
+        let given = KnownPrices {
             empty: None,
             stat: Some(STAT),
             miss: None,
             open_close: None,
             xattr: None,
         };
-        let mut prices = Prices::measure(None, wanted).given(&given, "a test".to_owned());
+        let mut prices = Prices::measure(None, wanted).replace_known(&given, "a test".to_owned());
         (prices.part, prices.byte, prices.many) = (0.0, 0.0, 1.0);
         prices
     }
@@ -102,7 +102,7 @@ mod tests {
     /// totals, and of their file.
     fn estimated(name: &str, nanos: u64) -> [u64; 2] {
         let number = syscalls::by_name(name).unwrap().number;
-        let mut ledger = Ledger::new(Inherited::default());
+        let mut ledger = Ledger::new(InheritedFiles::default());
         for _ in 0..CALLS {
             ledger.call(&Call {
                 pid: 1,

@@ -7,17 +7,17 @@ use crate::records::{NumberedRecord, is_plausible, records};
 
 /// A value for directories, and one for all other files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Per<T> {
+pub struct PerKind<T> {
     /// The value for directories.
     pub dir: T,
     /// The value for files other than directories.
     pub file: T,
 }
 
-impl<T> Per<T> {
+impl<T> PerKind<T> {
     /// Applies a function to both values.
-    pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> Per<U> {
-        Per {
+    pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> PerKind<U> {
+        PerKind {
             dir: each(self.dir),
             file: each(self.file),
         }
@@ -32,7 +32,7 @@ pub struct Gate {
     /// The price of a call in milliseconds.
     pub ms: f64,
     /// The number of calls per directory and per file.
-    pub calls: Per<f64>,
+    pub calls: PerKind<f64>,
     /// The call is made for its effect, not for information.
     pub for_effect: bool,
 }
@@ -97,7 +97,7 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, InputFa
         no if no.eq_ignore_ascii_case("no") => false,
         other => return Err(InputFault::NotYesOrNo(other.to_owned())),
     };
-    let calls = Per {
+    let calls = PerKind {
         dir: number(2)?,
         file: number(3)?,
     };
@@ -110,7 +110,7 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, InputFa
 }
 
 /// System calls for information that are made at least once.
-pub(crate) fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
+pub(crate) fn information_calls(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
     gates
         .iter()
         .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
@@ -119,7 +119,9 @@ pub(crate) fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
 /// The fixed price of any call, in milliseconds: the cheapest call for information. `None` if there
 /// is none.
 pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
-    asking(gates).map(|gate| gate.ms).min_by(f64::total_cmp)
+    information_calls(gates)
+        .map(|gate| gate.ms)
+        .min_by(f64::total_cmp)
 }
 
 #[cfg(test)]
@@ -133,7 +135,7 @@ mod tests {
         let a = Gate {
             name: "a".to_owned(),
             ms: 14.0,
-            calls: Per {
+            calls: PerKind {
                 dir: 2.0,
                 file: 0.5,
             },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use meter::call::{Call, Fork, Interval, Listener, LongCall};
-use meter::names::Attached;
+use meter::names::AttachedProcess;
 use meter::syscalls;
 
 use crate::ledger::Ledger;
@@ -37,7 +37,7 @@ pub struct Intervals<'a> {
 }
 
 /// A ledger that also reports intervals.
-pub(crate) struct Ticking<'a> {
+pub(crate) struct IntervalLedger<'a> {
     pub(crate) ledger: Ledger,
     intervals: Option<Intervals<'a>>,
     /// Nanoseconds in each directory, and of waits by program and call, up to the last interval.
@@ -45,9 +45,9 @@ pub(crate) struct Ticking<'a> {
     waits: HashMap<(Vec<u8>, u32), u64>,
 }
 
-impl<'a> Ticking<'a> {
-    pub(crate) fn new(ledger: Ledger, intervals: Option<Intervals<'a>>) -> Ticking<'a> {
-        Ticking {
+impl<'a> IntervalLedger<'a> {
+    pub(crate) fn new(ledger: Ledger, intervals: Option<Intervals<'a>>) -> IntervalLedger<'a> {
+        IntervalLedger {
             ledger,
             intervals,
             directories: HashMap::new(),
@@ -56,7 +56,7 @@ impl<'a> Ticking<'a> {
     }
 }
 
-impl Listener for Ticking<'_> {
+impl Listener for IntervalLedger<'_> {
     fn interval(&self) -> Option<Duration> {
         Some(self.intervals.as_ref()?.every)
     }
@@ -90,7 +90,7 @@ impl Listener for Ticking<'_> {
         }
     }
 
-    fn attach(&mut self, process: &Attached) {
+    fn attach(&mut self, process: &AttachedProcess) {
         self.ledger.attach(process);
     }
 
@@ -135,7 +135,7 @@ fn costliest<K: Ord>(sums: HashMap<K, u64>) -> Option<K> {
 mod tests {
     use super::*;
     use meter::call::IntervalSum;
-    use meter::names::Inherited;
+    use meter::names::InheritedFiles;
 
     #[test]
     fn the_costliest_of_an_interval_are_those_that_grew_most() {
@@ -145,7 +145,8 @@ mod tests {
             every: Duration::from_secs(1),
             show: &mut show,
         };
-        let mut ticking = Ticking::new(Ledger::new(Inherited::default()), Some(intervals));
+        let mut ticking =
+            IntervalLedger::new(Ledger::new(InheritedFiles::default()), Some(intervals));
         let open = syscalls::by_name("openat").unwrap().number;
         let sum = |program: &str, calls, nanos| IntervalSum {
             program: program.into(),

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use base::path::parent;
 use foldhash::{HashMap, HashMapExt};
 use meter::call::{Call, Fork, Listener, LongCall};
-use meter::names::{Attached, Inherited, Names, Subject, components};
+use meter::names::{AttachedProcess, CallFile, InheritedFiles, Names, components};
 use meter::syscalls::{self, Kind, Syscall};
 
 use self::file::FileTable;
 use self::programs::Programs;
 use crate::patterns::{Patterns, SeenCall};
-use crate::prices::{Sort, Work};
+use crate::prices::{PriceKind, PricedCalls};
 use crate::waits::{WaitKind, Waits};
 
 mod detail;
@@ -23,7 +23,7 @@ mod file;
 mod programs;
 
 pub use self::detail::Detail;
-pub(crate) use self::detail::{Directory, Elsewhere, Measured, costliest};
+pub(crate) use self::detail::{Directory, UnlistedReason, UnwaitedCalls, costliest};
 pub use self::file::File;
 pub(crate) use self::file::LastDirectory;
 #[cfg(test)]
@@ -35,19 +35,19 @@ pub use crate::sum::Sum;
 pub(crate) struct Ledger {
     names: Names,
     programs: Programs,
-    elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
+    elsewhere: BTreeMap<(u16, u16, UnlistedReason), u64>,
     waits: Waits,
     /// Sums of calls that did not wait, by system call number.
-    measured: Vec<Measured>,
+    measured: Vec<UnwaitedCalls>,
     files: FileTable,
     unheld: Sum,
     nameless: Sum,
-    work: Work,
+    work: PricedCalls,
     patterns: Patterns,
 }
 
 impl Ledger {
-    pub(crate) fn new(start: Inherited) -> Ledger {
+    pub(crate) fn new(start: InheritedFiles) -> Ledger {
         Ledger::with_names(Names::asking_proc(start))
     }
 
@@ -61,7 +61,7 @@ impl Ledger {
             files: FileTable::new(),
             unheld: Sum::default(),
             nameless: Sum::default(),
-            work: Work::default(),
+            work: PricedCalls::default(),
             patterns: Patterns::default(),
         }
     }
@@ -109,10 +109,10 @@ impl Ledger {
 
 impl Ledger {
     /// Adds a call that did not wait for other processes.
-    fn measure(&mut self, syscall: &Syscall, call: &Call<'_>, sort: Sort, parts: u64) {
+    fn measure(&mut self, syscall: &Syscall, call: &Call<'_>, sort: PriceKind, parts: u64) {
         let at = call.number as usize;
         if self.measured.len() <= at {
-            self.measured.resize(at + 1, Measured::default());
+            self.measured.resize(at + 1, UnwaitedCalls::default());
         }
         let measured = &mut self.measured[at];
         measured.work.add(sort, 1, parts);
@@ -127,10 +127,10 @@ impl Ledger {
     }
 
     /// Counts a call whose file has no row in the table.
-    fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &Subject) {
+    fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &CallFile) {
         let (sum, why) = match about.name {
-            Some(_) => (&mut self.unheld, Elsewhere::Unheld),
-            None => (&mut self.nameless, Elsewhere::Nameless),
+            Some(_) => (&mut self.unheld, UnlistedReason::Unheld),
+            None => (&mut self.nameless, UnlistedReason::Nameless),
         };
         sum.add(call);
         let key = (program, call.number as u16, why);
@@ -139,7 +139,7 @@ impl Ledger {
 }
 
 impl Listener for Ledger {
-    fn attach(&mut self, process: &Attached) {
+    fn attach(&mut self, process: &AttachedProcess) {
         self.names.attach(process);
         self.programs.exec(process.pid, &process.program);
     }
@@ -152,7 +152,7 @@ impl Listener for Ledger {
         if call.result.is_none() {
             return; // a call that never returned counts nowhere
         }
-        let sort = Sort::classify(syscall, call, &about);
+        let sort = PriceKind::classify(syscall, call, &about);
         let name = call.name.filter(|_| about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         self.work.add(sort, 1, parts);

@@ -51,5 +51,5 @@ pub mod waits;
 pub mod whatif;
 
 pub use error::{Error, InputFault};
-pub use gates::{Gate, Per, fixed_price, parse};
-pub use model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
+pub use gates::{Gate, PerKind, fixed_price, parse};
+pub use model::{CallReplacement, Cost, GateSet, KeptWork, Proposal, cost, predict, saves};

@@ -6,8 +6,8 @@
 //! spares the useful work of calls that are made for directories only: listing and its access list,
 //! 100 of 115 ms.
 
-use crate::gates::{Gate, Per, parse};
-use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
+use crate::gates::{Gate, PerKind, parse};
+use crate::model::{CallReplacement, Cost, GateSet, KeptWork, Proposal, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
@@ -18,7 +18,7 @@ pub const SYSTEM: f64 = 20.0;
 
 /// An option of the memo: a column of its last table.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice {
+pub struct MemoOption {
     /// The proposed change.
     pub proposal: Proposal,
     /// The printed saving of the backup's CPU time, in percent; `None` for the status quo.
@@ -27,35 +27,35 @@ pub struct Choice {
     pub printed_system: Option<f64>,
 }
 
-const fn calls(dir: f64, file: f64) -> Per<f64> {
-    Per { dir, file }
+const fn calls(dir: f64, file: f64) -> PerKind<f64> {
+    PerKind { dir, file }
 }
 
-const COPY: Swap = Swap {
+const COPY: CallReplacement = CallReplacement {
     gates: GateSet::All,
     by: &[("copy_directory", calls(2.0, 1.0 / 3.0))],
 };
 
 /// The memo's options, in its order.
-pub const OPTIONS: [Choice; 4] = [
-    Choice {
+pub const OPTIONS: [MemoOption; 4] = [
+    MemoOption {
         proposal: Proposal {
             name: "today",
             swaps: &[],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
         printed: None,
         printed_system: None,
     },
-    Choice {
+    MemoOption {
         proposal: Proposal {
             name: "two_gates",
             swaps: &[
-                Swap {
+                CallReplacement {
                     gates: GateSet::These(&["list_inacl_seg", "list_inacl_dir"]),
                     by: &[("list_inacl_all", calls(1.0, 0.0))],
                 },
-                Swap {
+                CallReplacement {
                     gates: GateSet::These(&[
                         "get_author",
                         "status_seg_activity",
@@ -66,25 +66,25 @@ pub const OPTIONS: [Choice; 4] = [
                     by: &[("status_for_backup", calls(1.0, 1.0))],
                 },
             ],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
         printed: Some(27.0),
         printed_system: Some(5.0),
     },
-    Choice {
+    MemoOption {
         proposal: Proposal {
             name: "copyout",
             swaps: &[COPY],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         },
         printed: Some(32.0),
         printed_system: Some(6.0),
     },
-    Choice {
+    MemoOption {
         proposal: Proposal {
             name: "rawdump",
             swaps: &[COPY],
-            keeps: Keeps::Entries,
+            keeps: KeptWork::Entries,
         },
         printed: Some(41.0),
         printed_system: Some(8.0),
@@ -106,7 +106,7 @@ pub fn is_table(gates: &[Gate]) -> bool {
 }
 
 /// Rounds costs as the memo prints them.
-pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
+pub fn rounded(costs: &PerKind<Cost>) -> PerKind<Cost> {
     let to = |grain: f64, cost: Cost| {
         let round = |ms: f64| (ms / grain).round() * grain;
         Cost {
@@ -114,7 +114,7 @@ pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
             useful: round(cost.useful),
         }
     };
-    Per {
+    PerKind {
         dir: to(5.0, costs.dir),
         file: to(1.0, costs.file),
     }
@@ -126,7 +126,7 @@ pub struct Column {
     /// The name of the option.
     pub name: &'static str,
     /// The costs with this option.
-    pub costs: Per<Cost>,
+    pub costs: PerKind<Cost>,
     /// The saving of the backup's CPU time, in percent.
     pub saves: f64,
     /// The saving of the backup's CPU time that the memo prints.
@@ -141,7 +141,7 @@ pub struct Column {
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     /// The proportion of directories to files.
-    pub mix: Per<f64>,
+    pub mix: PerKind<f64>,
     /// The percentage of the backup's time in calls that return information.
     pub backup: f64,
     /// The percentage of the system's time that the backup uses.
@@ -154,7 +154,7 @@ pub struct Shares {
 pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
     let is_memo = is_table(gates);
     let today = cost(gates, fixed);
-    let column = |choice: &Choice| {
+    let column = |choice: &MemoOption| {
         let then = predict(gates, fixed, &choice.proposal)?;
         let saved = saves(&today, &then, shares.mix, shares.backup);
         let round = |percent: f64| if is_memo { percent.round() } else { percent };
@@ -176,7 +176,7 @@ mod tests {
     use crate::gates::fixed_price;
 
     /// The percentages of directories and other segments in an incremental dump of 1974.
-    const MIX: Per<f64> = Per {
+    const MIX: PerKind<f64> = PerKind {
         dir: 40.0,
         file: 60.0,
     };
@@ -244,7 +244,7 @@ mod tests {
     fn its_savings_are_not_what_it_prints() {
         let gates = table();
         let today = cost(&gates, 14.0);
-        let saved = |round: fn(&Per<Cost>) -> Per<Cost>| {
+        let saved = |round: fn(&PerKind<Cost>) -> PerKind<Cost>| {
             let then =
                 OPTIONS.map(|option| round(&predict(&gates, 14.0, &option.proposal).unwrap()));
             then.map(|then| saves(&round(&today), &then, MIX, SHARE))

@@ -1,6 +1,6 @@
 //! The model of overhead and useful work, the effect of a proposal on both, and its saving.
 
-use crate::gates::{Gate, Per, asking};
+use crate::gates::{Gate, PerKind, information_calls};
 
 /// The cost of the calls for one directory or one file, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,11 +19,11 @@ impl Cost {
 }
 
 /// The current cost of the calls for information.
-pub fn cost(gates: &[Gate], fixed: f64) -> Per<Cost> {
+pub fn cost(gates: &[Gate], fixed: f64) -> PerKind<Cost> {
     let today = Proposal {
         name: "",
         swaps: &[],
-        keeps: Keeps::All,
+        keeps: KeptWork::All,
     };
     predict(gates, fixed, &today).unwrap_or_default()
 }
@@ -34,18 +34,18 @@ pub struct Proposal {
     /// The name of the proposal.
     pub name: &'static str,
     /// The calls that are replaced, and their replacements.
-    pub swaps: &'static [Swap],
+    pub swaps: &'static [CallReplacement],
     /// The useful work that remains.
-    pub keeps: Keeps,
+    pub keeps: KeptWork,
 }
 
 /// Calls that are replaced by others.
 #[derive(Clone, Copy, Debug)]
-pub struct Swap {
+pub struct CallReplacement {
     /// The replaced calls.
     pub gates: GateSet,
     /// The new calls, each with its number per directory and per file.
-    pub by: &'static [(&'static str, Per<f64>)],
+    pub by: &'static [(&'static str, PerKind<f64>)],
 }
 
 /// A set of calls for information.
@@ -68,7 +68,7 @@ impl GateSet {
 
 /// The useful work that remains with a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
+pub enum KeptWork {
     /// All of the useful work, which is done in other calls.
     All,
     /// The work per entry of either kind; work for directories only is saved.
@@ -76,22 +76,22 @@ pub enum Keeps {
 }
 
 /// The cost with a proposal; `None` if it replaces a call that is not in the table.
-pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Cost>> {
-    let is_here = |name: &&str| asking(gates).any(|gate| gate.name == *name);
-    let all_here = |swap: &Swap| match swap.gates {
+pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<PerKind<Cost>> {
+    let is_here = |name: &&str| information_calls(gates).any(|gate| gate.name == *name);
+    let all_here = |swap: &CallReplacement| match swap.gates {
         GateSet::All => true,
         GateSet::These(names) => names.iter().all(is_here),
     };
     if !proposal.swaps.iter().all(all_here) {
         return None;
     }
-    let mut costs = Per::<Cost>::default();
-    for gate in asking(gates) {
+    let mut costs = PerKind::<Cost>::default();
+    for gate in information_calls(gates) {
         if !proposal.swaps.iter().any(|swap| swap.gates.has(&gate.name)) {
             costs.dir.overhead += gate.calls.dir * fixed;
             costs.file.overhead += gate.calls.file * fixed;
         }
-        if proposal.keeps == Keeps::All || gate.calls.file > 0.0 {
+        if proposal.keeps == KeptWork::All || gate.calls.file > 0.0 {
             let beyond = (gate.ms - fixed).max(0.0);
             costs.dir.useful += gate.calls.dir * beyond;
             costs.file.useful += gate.calls.file * beyond;
@@ -106,8 +106,8 @@ pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Co
 
 /// The saving in percent of the whole, when calls with a share of `share` percent cost `then`
 /// instead of `today`, with directories and files in the proportion `mix`.
-pub fn saves(today: &Per<Cost>, then: &Per<Cost>, mix: Per<f64>, share: f64) -> f64 {
-    let mean = |costs: &Per<Cost>| mix.dir * costs.dir.total() + mix.file * costs.file.total();
+pub fn saves(today: &PerKind<Cost>, then: &PerKind<Cost>, mix: PerKind<f64>, share: f64) -> f64 {
+    let mean = |costs: &PerKind<Cost>| mix.dir * costs.dir.total() + mix.file * costs.file.total();
     let before = mean(today);
     if before > 0.0 {
         share * (1.0 - mean(then) / before)
@@ -125,7 +125,7 @@ mod tests {
         Gate {
             name: name.to_owned(),
             ms,
-            calls: Per { dir, file },
+            calls: PerKind { dir, file },
             for_effect: false,
         }
     }
@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn a_proposal_replaces_only_what_is_there() {
-        const ONE: Per<f64> = Per {
+        const ONE: PerKind<f64> = PerKind {
             dir: 1.0,
             file: 1.0,
         };
-        const THESE: Swap = Swap {
+        const THESE: CallReplacement = CallReplacement {
             gates: GateSet::These(&["a", "b"]),
             by: &[("ab", ONE)],
         };
         let proposal = Proposal {
             name: "ab",
             swaps: &[THESE],
-            keeps: Keeps::All,
+            keeps: KeptWork::All,
         };
         let gates = [
             gate("a", 2.0, 1.0, 1.0),
@@ -201,12 +201,12 @@ mod tests {
 
     #[test]
     fn nothing_is_saved_of_nothing() {
-        let none = Per::<Cost>::default();
+        let none = PerKind::<Cost>::default();
         assert_eq!(
             saves(
                 &none,
                 &none,
-                Per {
+                PerKind {
                     dir: 1.0,
                     file: 1.0
                 },

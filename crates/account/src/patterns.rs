@@ -12,10 +12,10 @@ use std::hash::{DefaultHasher, Hasher};
 use foldhash::HashMap;
 use gate::Errno;
 
-pub use self::kinds::{FoundPattern, Pattern, Spare};
-use self::memory::{CallCost, File, LastStat, Opening, READS, SMALL, SmallTransfers, WRITES};
-pub(crate) use self::memory::{SeenCall, Spared};
-use crate::prices::Sort;
+pub use self::kinds::{FoundPattern, Pattern, PatternFix};
+pub(crate) use self::memory::{AvoidedCalls, SeenCall};
+use self::memory::{CallCost, File, LastStat, OpenFileState, READS, SMALL, SmallTransfers, WRITES};
+use crate::prices::PriceKind;
 use meter::syscalls::Kind;
 
 /// The maximum bytes of entries in a tiny directory: about 30 short names.
@@ -31,11 +31,11 @@ const MOST: usize = 16_384;
 #[derive(Debug, Default)]
 pub struct Patterns {
     found: [FoundPattern; Pattern::ALL.len()],
-    spared: [Spared; Spare::ALL.len()],
+    spared: [AvoidedCalls; PatternFix::ALL.len()],
     files: Vec<File>,
     /// The last stats by other processes, by file and process: most files have one process only.
     others: HashMap<(u32, u32), LastStat>,
-    openings: HashMap<u64, Opening>,
+    openings: HashMap<u64, OpenFileState>,
     /// Lookups by long paths and their time, by process and a hash of the directory.
     long: HashMap<(u32, u64), (u32, u64)>,
 }
@@ -50,7 +50,7 @@ impl Patterns {
         &self.found[pattern as usize]
     }
 
-    pub(crate) fn spared(&self, by: Spare) -> &Spared {
+    pub(crate) fn avoided_calls(&self, by: PatternFix) -> &AvoidedCalls {
         &self.spared[by as usize]
     }
 
@@ -76,7 +76,7 @@ impl Patterns {
     }
 
     pub(crate) fn call(&mut self, seen: &SeenCall<'_>) {
-        if matches!(seen.sort, Sort::Miss | Sort::OpenMiss) {
+        if matches!(seen.sort, PriceKind::Miss | PriceKind::OpenMiss) {
             self.miss(seen);
         }
         self.long_name(seen);
@@ -125,7 +125,7 @@ impl Patterns {
         found.nanos = found.nanos.saturating_sub(it.nanos);
     }
 
-    fn spare(&mut self, by: Spare) -> &mut Spared {
+    fn avoided_calls_mut(&mut self, by: PatternFix) -> &mut AvoidedCalls {
         &mut self.spared[by as usize]
     }
 
@@ -140,14 +140,14 @@ impl Patterns {
         &mut self.files[at]
     }
 
-    fn opening(&mut self, opened: u64) -> &mut Opening {
+    fn opening(&mut self, opened: u64) -> &mut OpenFileState {
         if self.openings.len() >= MOST && !self.openings.contains_key(&opened) {
             self.openings.clear();
         }
         self.openings.entry(opened).or_default()
     }
 
-    fn uses(&mut self, seen: &SeenCall<'_>) -> Option<&mut Opening> {
+    fn uses(&mut self, seen: &SeenCall<'_>) -> Option<&mut OpenFileState> {
         let opening = self.opening(seen.about.opened?);
         opening.used = true;
         Some(opening)
@@ -160,7 +160,7 @@ impl Patterns {
         if let Some(file) = seen.file
             && std::mem::replace(&mut self.file(file).missed, true)
         {
-            self.spare(Spare::CacheMisses).add(&it);
+            self.avoided_calls_mut(PatternFix::CacheMisses).add(&it);
         }
     }
 
@@ -216,7 +216,7 @@ impl Patterns {
             opening.chain = Some(first);
             self.find(Pattern::StatOpenFstat, seen, 1);
             self.redundant(Pattern::StatOpenFstat, &first);
-            self.spare(Spare::CombineStat).add(&first);
+            self.avoided_calls_mut(PatternFix::CombineStat).add(&first);
         } else if again {
             self.repeated(seen, &it);
         }
@@ -247,7 +247,7 @@ impl Patterns {
     fn repeated(&mut self, seen: &SeenCall<'_>, it: &CallCost) {
         self.find(Pattern::RepeatedStat, seen, 1);
         self.redundant(Pattern::RepeatedStat, it);
-        self.spare(Spare::KeepStat).add(it);
+        self.avoided_calls_mut(PatternFix::KeepStat).add(it);
     }
 
     fn open(&mut self, seen: &SeenCall<'_>) {
@@ -274,10 +274,10 @@ impl Patterns {
             asked.call
         });
         if let Some(opened) = seen.about.opened {
-            *self.opening(opened) = Opening {
+            *self.opening(opened) = OpenFileState {
                 asked,
                 open: Some(it),
-                ..Opening::default()
+                ..OpenFileState::default()
             };
         }
     }
@@ -294,16 +294,16 @@ impl Patterns {
             // The file was opened for fstat only, after a stat by name.
             (Some(fstat), Some(first)) if opening.xattrs == 0 => {
                 self.not_redundant(Pattern::StatOpenFstat, &first);
-                self.spare(Spare::CombineStat).take(&first);
+                self.avoided_calls_mut(PatternFix::CombineStat).take(&first);
                 for it in [open, fstat, close] {
                     self.redundant(Pattern::StatOpenFstat, &it);
-                    self.spare(Spare::CombineStat).add(&it);
+                    self.avoided_calls_mut(PatternFix::CombineStat).add(&it);
                 }
             }
             // The file was opened for extended attributes only, which can be read by name.
             (None, _) if opening.xattrs > 0 => {
                 for it in [open, close] {
-                    self.spare(Spare::CombineXattr).add(&it);
+                    self.avoided_calls_mut(PatternFix::CombineXattr).add(&it);
                 }
             }
             _ => {}
@@ -327,11 +327,11 @@ impl Patterns {
         let (it, pid) = (seen.cost(), seen.call.pid);
         self.find(Pattern::NoXattr, seen, 1);
         self.redundant(Pattern::NoXattr, &it);
-        self.spare(Spare::SkipXattr).add(&it);
+        self.avoided_calls_mut(PatternFix::SkipXattr).add(&it);
         if let Some(file) = seen.file
             && self.file(file).no_xattr.replace(pid) == Some(pid)
         {
-            self.spare(Spare::CombineXattr).add(&it);
+            self.avoided_calls_mut(PatternFix::CombineXattr).add(&it);
         }
     }
 
@@ -399,7 +399,7 @@ impl Patterns {
         if redundant {
             let it = seen.cost();
             self.redundant(pattern, &it);
-            self.spare(Spare::Buffer).add(&it);
+            self.avoided_calls_mut(PatternFix::Buffer).add(&it);
         }
     }
 
@@ -433,7 +433,7 @@ impl Patterns {
             let it = seen.cost();
             self.find(Pattern::SmallSyncs, seen, if syncs == 2 { 2 } else { 1 });
             self.redundant(Pattern::SmallSyncs, &it);
-            self.spare(Spare::SyncOnce).add(&it);
+            self.avoided_calls_mut(PatternFix::SyncOnce).add(&it);
         }
     }
 
@@ -466,9 +466,11 @@ impl Patterns {
         self.find(Pattern::LongNames, seen, u64::from(count));
         let found = &mut self.found[Pattern::LongNames as usize];
         found.nanos += nanos;
-        self.spare(Spare::DirectoryFd)
-            .work
-            .add(Sort::Other, 0, u64::from(count) * seen.parts);
+        self.avoided_calls_mut(PatternFix::DirectoryFd).work.add(
+            PriceKind::Other,
+            0,
+            u64::from(count) * seen.parts,
+        );
     }
 }
 

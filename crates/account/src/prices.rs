@@ -1,18 +1,18 @@
 //! The prices of the model: the costs of calls without a meter.
 //!
 //! Times from a meter include its own work. So saved calls are priced by the cost of calls of their
-//! `Sort` without a meter: measured here in a few milliseconds (`Prices::measure`), or given
-//! (`Prices::given`). A price is for a cached path of one component; each further component adds
+//! `PriceKind` without a meter: measured here in a few milliseconds (`Prices::measure`), or given
+//! (`Prices::replace_known`). A price is for a cached path of one component; each further component adds
 //! `Prices::part`.
 
 mod measure;
 
 use gate::Errno;
 use meter::call::Call;
-use meter::names::Subject;
+use meter::names::CallFile;
 use meter::syscalls::{Kind, Syscall};
 
-pub(crate) use self::measure::Wanted;
+pub(crate) use self::measure::PriceRequest;
 
 /// Requests that are submitted to io_uring at once.
 pub(crate) const URING_BATCH: u32 = 32;
@@ -21,7 +21,7 @@ pub(crate) const FEWEST_CALLS: u64 = 100;
 
 /// A kind of call with its own price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum PriceKind {
     /// Metadata, access check or link, by name.
     Stat,
     /// Calls of fstat.
@@ -40,50 +40,52 @@ pub(crate) enum Sort {
     OpenXattr,
     /// A read of a few bytes.
     Read,
-    /// Priced as [`Sort::Read`], since nothing is written to measure prices.
+    /// Priced as [`PriceKind::Read`], since nothing is written to measure prices.
     Write,
     /// Priced as an empty call.
     Other,
 }
 
-impl Sort {
-    pub(crate) const ALL: [Sort; 12] = [
-        Sort::Stat,
-        Sort::OpenStat,
-        Sort::Miss,
-        Sort::OpenMiss,
-        Sort::Open,
-        Sort::Close,
-        Sort::List,
-        Sort::Xattr,
-        Sort::OpenXattr,
-        Sort::Read,
-        Sort::Write,
-        Sort::Other,
+impl PriceKind {
+    pub(crate) const ALL: [PriceKind; 12] = [
+        PriceKind::Stat,
+        PriceKind::OpenStat,
+        PriceKind::Miss,
+        PriceKind::OpenMiss,
+        PriceKind::Open,
+        PriceKind::Close,
+        PriceKind::List,
+        PriceKind::Xattr,
+        PriceKind::OpenXattr,
+        PriceKind::Read,
+        PriceKind::Write,
+        PriceKind::Other,
     ];
 
-    pub(crate) fn classify(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Sort {
+    pub(crate) fn classify(syscall: &Syscall, call: &Call<'_>, about: &CallFile) -> PriceKind {
         let by_name = about.by_name;
         match syscall.kind {
-            Kind::Open | Kind::Exec if is_failed_lookup(syscall, call, about) => Sort::OpenMiss,
-            _ if is_failed_lookup(syscall, call, about) => Sort::Miss,
-            Kind::Stat if !by_name => Sort::OpenStat,
-            Kind::Stat | Kind::Access => Sort::Stat,
-            Kind::Link if by_name => Sort::Stat,
-            Kind::Open => Sort::Open,
-            Kind::Close => Sort::Close,
-            Kind::List => Sort::List,
-            Kind::Xattr if by_name => Sort::Xattr,
-            Kind::Xattr => Sort::OpenXattr,
-            Kind::Read => Sort::Read,
-            Kind::Write => Sort::Write,
-            _ => Sort::Other,
+            Kind::Open | Kind::Exec if is_failed_lookup(syscall, call, about) => {
+                PriceKind::OpenMiss
+            }
+            _ if is_failed_lookup(syscall, call, about) => PriceKind::Miss,
+            Kind::Stat if !by_name => PriceKind::OpenStat,
+            Kind::Stat | Kind::Access => PriceKind::Stat,
+            Kind::Link if by_name => PriceKind::Stat,
+            Kind::Open => PriceKind::Open,
+            Kind::Close => PriceKind::Close,
+            Kind::List => PriceKind::List,
+            Kind::Xattr if by_name => PriceKind::Xattr,
+            Kind::Xattr => PriceKind::OpenXattr,
+            Kind::Read => PriceKind::Read,
+            Kind::Write => PriceKind::Write,
+            _ => PriceKind::Other,
         }
     }
 }
 
 /// Whether a lookup by name failed with `ENOENT` or `ENOTDIR`.
-fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool {
+fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &CallFile) -> bool {
     use Kind::{Access, Exec, Link, Open, Stat, Xattr};
     let is_lookup = matches!(syscall.kind, Stat | Access | Link | Open | Exec | Xattr);
     let errno = call.errno().map(Errno);
@@ -92,19 +94,19 @@ fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool
 
 /// Numbers of calls by sort, and the path components beyond the first of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
-    calls: [u64; Sort::ALL.len()],
+pub(crate) struct PricedCalls {
+    calls: [u64; PriceKind::ALL.len()],
     parts: u64,
 }
 
-impl Work {
+impl PricedCalls {
     /// Adds calls, and their path components beyond the first of each.
-    pub(crate) fn add(&mut self, sort: Sort, calls: u64, parts: u64) {
+    pub(crate) fn add(&mut self, sort: PriceKind, calls: u64, parts: u64) {
         self.calls[sort as usize] += calls;
         self.parts += parts;
     }
 
-    pub(crate) fn join(&mut self, other: &Work) {
+    pub(crate) fn join(&mut self, other: &PricedCalls) {
         for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
             *mine += theirs;
         }
@@ -112,15 +114,15 @@ impl Work {
     }
 
     /// Subtracts calls that were added before.
-    pub(crate) fn take(&mut self, sort: Sort, calls: u64, parts: u64) {
+    pub(crate) fn take(&mut self, sort: PriceKind, calls: u64, parts: u64) {
         let mine = &mut self.calls[sort as usize];
         *mine = mine.saturating_sub(calls);
         self.parts = self.parts.saturating_sub(parts);
     }
 
-    pub(crate) fn scaled(self, times: f64) -> Work {
+    pub(crate) fn scaled(self, times: f64) -> PricedCalls {
         let scaled = |number: u64| (number as f64 * times).round() as u64;
-        Work {
+        PricedCalls {
             calls: self.calls.map(scaled),
             parts: scaled(self.parts),
         }
@@ -130,7 +132,7 @@ impl Work {
         self.calls.iter().sum()
     }
 
-    pub(crate) fn calls_of(&self, sort: Sort) -> u64 {
+    pub(crate) fn calls_of(&self, sort: PriceKind) -> u64 {
         self.calls[sort as usize]
     }
 }
@@ -138,7 +140,7 @@ impl Work {
 /// Prices of calls, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Prices {
-    each: [f64; Sort::ALL.len()],
+    each: [f64; PriceKind::ALL.len()],
     /// The price of a path component beyond the first.
     pub(crate) part: f64,
     /// The price of a byte that is read or written.
@@ -156,7 +158,7 @@ pub(crate) struct Prices {
 
 /// Prices that were measured before, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Given {
+pub struct KnownPrices {
     /// The price of an empty call.
     pub empty: Option<f64>,
     /// The price of a stat by name.
@@ -170,12 +172,12 @@ pub struct Given {
 }
 
 impl Prices {
-    pub(crate) fn price(&self, sort: Sort) -> f64 {
+    pub(crate) fn price(&self, sort: PriceKind) -> f64 {
         self.each[sort as usize]
     }
 
     /// The total cost of calls, in seconds.
-    pub(crate) fn cost(&self, work: &Work) -> f64 {
+    pub(crate) fn cost(&self, work: &PricedCalls) -> f64 {
         let calls = work.calls.iter().zip(self.each);
         let calls: f64 = calls.map(|(calls, each)| *calls as f64 * each).sum();
         (calls + work.parts as f64 * self.part) / 1e9
@@ -184,18 +186,18 @@ impl Prices {
     /// The fixed price of any call, in nanoseconds: that of the cheapest call for information by
     /// name, among the calls made. Calls on an open file are cheaper, but give no price for a call
     /// by name.
-    pub(crate) fn fixed(&self, made: &Work) -> f64 {
-        let asked = [Sort::Stat, Sort::Miss, Sort::Xattr].into_iter();
+    pub(crate) fn fixed(&self, made: &PricedCalls) -> f64 {
+        let asked = [PriceKind::Stat, PriceKind::Miss, PriceKind::Xattr].into_iter();
         let prices = asked
             .filter(|sort| made.calls_of(*sort) > 0)
             .map(|sort| self.price(sort));
         prices
             .min_by(f64::total_cmp)
-            .unwrap_or(self.price(Sort::Stat))
+            .unwrap_or(self.price(PriceKind::Stat))
     }
 
     /// Replaces prices by given ones. The other prices are scaled by the ratio of the empty calls.
-    pub(crate) fn given(self, given: &Given, source: String) -> Prices {
+    pub(crate) fn replace_known(self, given: &KnownPrices, source: String) -> Prices {
         let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
         let mut prices = Prices {
             each: self.each.map(|ns| ns * scale),
@@ -206,22 +208,22 @@ impl Prices {
             many: self.many,
             source,
         };
-        let both = prices.price(Sort::Open) + prices.price(Sort::Close);
+        let both = prices.price(PriceKind::Open) + prices.price(PriceKind::Close);
         if let Some(open_close) = given.open_close {
-            for sort in [Sort::Open, Sort::Close] {
+            for sort in [PriceKind::Open, PriceKind::Close] {
                 prices.each[sort as usize] *= open_close / both;
             }
         }
         if let Some(ns) = given.stat {
-            prices.uring *= ns / prices.price(Sort::Stat);
+            prices.uring *= ns / prices.price(PriceKind::Stat);
         }
         if let Some(ns) = given.miss {
-            prices.each[Sort::OpenMiss as usize] *= ns / prices.price(Sort::Miss);
+            prices.each[PriceKind::OpenMiss as usize] *= ns / prices.price(PriceKind::Miss);
         }
         for (sort, ns) in [
-            (Sort::Stat, given.stat),
-            (Sort::Miss, given.miss),
-            (Sort::Xattr, given.xattr),
+            (PriceKind::Stat, given.stat),
+            (PriceKind::Miss, given.miss),
+            (PriceKind::Xattr, given.xattr),
         ] {
             if let Some(ns) = ns {
                 prices.each[sort as usize] = ns;
@@ -237,41 +239,42 @@ mod tests {
 
     #[test]
     fn measured_prices_are_plausible() {
-        let mut all = Work::default();
-        Sort::ALL
+        let mut all = PricedCalls::default();
+        PriceKind::ALL
             .into_iter()
             .for_each(|sort| all.add(sort, FEWEST_CALLS, 0));
         let prices = Prices::measure(
             None,
-            Wanted {
+            PriceRequest {
                 work: &all,
                 bytes: true,
             },
         );
-        for sort in Sort::ALL {
+        for sort in PriceKind::ALL {
             assert!(
                 prices.price(sort) >= prices.empty && prices.price(sort) < 1e6,
                 "{sort:?}: {prices:?}"
             );
         }
         assert!(
-            prices.price(Sort::Open) > prices.price(Sort::OpenStat),
+            prices.price(PriceKind::Open) > prices.price(PriceKind::OpenStat),
             "{prices:?}"
         );
         assert!(
-            prices.price(Sort::Stat) > prices.empty && prices.part < prices.price(Sort::Stat),
+            prices.price(PriceKind::Stat) > prices.empty
+                && prices.part < prices.price(PriceKind::Stat),
             "{prices:?}"
         );
         // Without any calls, only the price of a stat is measured.
         let none = Prices::measure(
             None,
-            Wanted {
-                work: &Work::default(),
+            PriceRequest {
+                work: &PricedCalls::default(),
                 bytes: false,
             },
         );
         assert!(
-            none.price(Sort::Stat) > none.empty && none.price(Sort::Open) == none.empty,
+            none.price(PriceKind::Stat) > none.empty && none.price(PriceKind::Open) == none.empty,
             "{none:?}"
         );
     }
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn prices_that_are_not_given_are_scaled_by_the_empty_call() {
         let here = Prices {
-            each: [200.0; Sort::ALL.len()],
+            each: [200.0; PriceKind::ALL.len()],
             part: 10.0,
             byte: 0.0,
             empty: 100.0,
@@ -287,20 +290,20 @@ mod tests {
             many: 1.0,
             source: String::new(),
         };
-        let given = Given {
+        let given = KnownPrices {
             empty: Some(50.0),
             stat: Some(300.0),
             open_close: Some(900.0),
-            ..Given::default()
+            ..KnownPrices::default()
         };
-        let prices = here.given(&given, "a file".to_owned());
+        let prices = here.replace_known(&given, "a file".to_owned());
         let of = |sort| prices.price(sort);
         assert_eq!(
             (
-                of(Sort::Stat),
-                of(Sort::Open),
-                of(Sort::Close),
-                of(Sort::Miss)
+                of(PriceKind::Stat),
+                of(PriceKind::Open),
+                of(PriceKind::Close),
+                of(PriceKind::Miss)
             ),
             (300.0, 450.0, 450.0, 100.0)
         );
@@ -309,16 +312,16 @@ mod tests {
             (5.0, 50.0, 1200.0)
         );
         let work_of = |sort, calls| {
-            let mut work = Work::default();
+            let mut work = PricedCalls::default();
             work.add(sort, calls, 0);
             work
         };
-        let mut work = work_of(Sort::Stat, 2);
-        work.add(Sort::Open, 1, 4);
+        let mut work = work_of(PriceKind::Stat, 2);
+        work.add(PriceKind::Open, 1, 4);
         assert!((prices.cost(&work) - 1070e-9).abs() < 1e-15);
         assert_eq!(prices.fixed(&work), 300.0);
-        assert_eq!(prices.fixed(&work_of(Sort::Miss, 1)), 100.0);
-        work.take(Sort::Stat, 5, 9);
+        assert_eq!(prices.fixed(&work_of(PriceKind::Miss, 1)), 100.0);
+        work.take(PriceKind::Stat, 5, 9);
         assert_eq!((work.calls(), work.parts), (1, 0));
     }
 }

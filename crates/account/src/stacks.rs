@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use meter::syscalls;
 
 use crate::command::CommandAccount;
-use crate::ledger::Elsewhere;
+use crate::ledger::UnlistedReason;
 
 /// The directory frame of a [`Stack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place<'a> {
+pub enum StackDirectory<'a> {
     /// Calls on files in this directory, or on the directory itself.
     Directory(&'a [u8]),
     /// Calls on descriptors without a known name.
@@ -26,7 +26,7 @@ pub struct Stack<'a> {
     /// The path of the executable; empty if unknown.
     pub program: &'a [u8],
     /// The directory of the files that were called on, or why it is unknown.
-    pub place: Place<'a>,
+    pub place: StackDirectory<'a>,
     /// The system call.
     pub call: &'static str,
 }
@@ -52,13 +52,18 @@ pub fn stacks(account: &CommandAccount) -> BTreeMap<Stack<'_>, u64> {
     };
     for file in &detail.files {
         for ((program, number), calls) in file.by_program() {
-            add(program, Place::Directory(file.dir()), number, calls);
+            add(
+                program,
+                StackDirectory::Directory(file.dir()),
+                number,
+                calls,
+            );
         }
     }
     for (&(program, number, why), &calls) in &detail.elsewhere {
         let place = match why {
-            Elsewhere::Nameless => Place::Nameless,
-            Elsewhere::Unheld => Place::Unheld,
+            UnlistedReason::Nameless => StackDirectory::Nameless,
+            UnlistedReason::Unheld => StackDirectory::Unheld,
         };
         add(program, place, number, calls);
     }
@@ -73,7 +78,7 @@ pub fn stacks(account: &CommandAccount) -> BTreeMap<Stack<'_>, u64> {
         if calls > known {
             let stack = Stack {
                 program,
-                place: Place::Unexamined,
+                place: StackDirectory::Unexamined,
                 call,
             };
             stacks.insert(stack, calls - known);

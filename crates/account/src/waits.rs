@@ -78,13 +78,13 @@ fn only_waits(syscall: &Syscall, call: &Call<'_>) -> bool {
 /// Waits of calls, by program, process and system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
-    sums: BTreeMap<Waiter, Sum>,
+    sums: BTreeMap<WaitKey, Sum>,
     /// Errors by system call number and errno.
     errors: BTreeMap<(WaitKind, u16, i32), u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiter {
+struct WaitKey {
     kind: WaitKind,
     number: u16,
     program: u16,
@@ -101,7 +101,7 @@ impl Waits {
             let key = (kind, call.number as u16, errno);
             *self.errors.entry(key).or_default() += 1;
         }
-        let mut waiter = Waiter {
+        let mut waiter = WaitKey {
             kind,
             number: call.number as u16,
             program,

@@ -18,13 +18,13 @@
 use std::collections::BTreeMap;
 
 use crate::ledger::Detail;
-use crate::patterns::{Pattern, Spare};
-use crate::prices::{Prices, Sort, URING_BATCH};
+use crate::patterns::{Pattern, PatternFix};
+use crate::prices::{PriceKind, Prices, URING_BATCH};
 
 mod change;
 mod metadata;
 
-pub use self::change::{Basis, ChangeKind, WhatIfChange};
+pub use self::change::{ChangeKind, ReplacedCalls, WhatIfChange};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
 /// The price in stats of an inode by XFS's bulkstat, joined with its name from getdents64.
@@ -89,9 +89,9 @@ pub(crate) fn what_if(
         system: cpu - user,
         elapsed,
     };
-    let spares = Spare::ALL.into_iter();
+    let spares = PatternFix::ALL.into_iter();
     let mut changes: Vec<WhatIfChange> = spares
-        .map(|spare| model.spare(spare, detail, prices))
+        .map(|spare| model.pattern_change(spare, detail, prices))
         .collect();
     let xfs = MetadataCalls::sum(asked, |fstype| fstype == b"xfs");
     let ext4 = MetadataCalls::sum(asked, |fstype| {
@@ -143,7 +143,13 @@ struct Model {
 
 impl Model {
     /// A change, whose saving is limited to the metered time of the avoided calls.
-    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64, basis: Basis) -> WhatIfChange {
+    fn change(
+        &self,
+        kind: ChangeKind,
+        calls: i64,
+        seconds: f64,
+        basis: ReplacedCalls,
+    ) -> WhatIfChange {
         let all = self.elapsed.unwrap_or(self.cpu);
         let is_any = all > 0.0;
         let seconds = seconds.min(basis.seconds).min(all);
@@ -163,29 +169,30 @@ impl Model {
         }
     }
 
-    fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> WhatIfChange {
-        let spared = detail.patterns.spared(by);
+    fn pattern_change(&self, by: PatternFix, detail: &Detail, prices: &Prices) -> WhatIfChange {
+        let spared = detail.patterns.avoided_calls(by);
         let metered = spared.busy_seconds();
         let metered = metered.filter(|_| self.costs == Costs::Metered);
         let mut seconds = metered.unwrap_or_else(|| prices.cost(&spared.work));
         if self.elapsed.is_some() {
             seconds = seconds.max(spared.nanos as f64 / 1e9);
         }
-        if by == Spare::CombineXattr {
+        if by == PatternFix::CombineXattr {
             // A more expensive call by name replaces each open.
-            let dearer = (prices.price(Sort::Xattr) - prices.price(Sort::OpenXattr)).max(0.0);
-            seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
+            let dearer =
+                (prices.price(PriceKind::Xattr) - prices.price(PriceKind::OpenXattr)).max(0.0);
+            seconds -= spared.work.calls_of(PriceKind::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
         let (count, nanos) = match by {
             // The calls stay, but become cheaper.
-            Spare::DirectoryFd => {
+            PatternFix::DirectoryFd => {
                 let long_names = detail.patterns.get(Pattern::LongNames);
                 (long_names.count, long_names.nanos)
             }
             _ => (spared.work.calls(), spared.nanos),
         };
-        let basis = Basis {
+        let basis = ReplacedCalls {
             calls: count,
             seconds: self.basis_seconds(nanos, prices.cost(&spared.work)),
         };
@@ -214,20 +221,20 @@ impl Model {
         each: f64,
     ) -> WhatIfChange {
         if asked.entries == 0 {
-            return self.change(kind, 0, 0.0, Basis::default());
+            return self.change(kind, 0, 0.0, ReplacedCalls::default());
         }
         let new_calls = asked.entries.div_ceil(BATCH);
         let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX);
         let calls = calls.saturating_sub_unsigned(new_calls);
         let entries = asked.entries as f64;
-        let stat = prices.price(Sort::Stat) / 1e9;
+        let stat = prices.price(PriceKind::Stat) / 1e9;
         let mut now = prices.cost(&asked.work);
         // A stat of many files costs more than of one, and listing costs per entry.
-        now += asked.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
-        if asked.work.calls_of(Sort::List) > 0 {
+        now += asked.work.calls_of(PriceKind::Stat) as f64 * stat * (prices.many - 1.0);
+        if asked.work.calls_of(PriceKind::List) > 0 {
             now += entries * LISTED * stat;
         }
-        let basis = Basis {
+        let basis = ReplacedCalls {
             calls: asked.work.calls(),
             seconds: self.basis_seconds(asked.nanos, now),
         };
@@ -246,11 +253,11 @@ impl Model {
     }
 
     fn uring(&self, detail: &Detail, prices: &Prices) -> WhatIfChange {
-        let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
+        let stats = detail.work.calls_of(PriceKind::Stat) + detail.work.calls_of(PriceKind::Miss);
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
-        let (ring, stat) = (prices.uring, prices.price(Sort::Stat));
+        let (ring, stat) = (prices.uring, prices.price(PriceKind::Stat));
         let seconds = stats as f64 * (stat - ring) / 1e9;
-        let basis = Basis {
+        let basis = ReplacedCalls {
             calls: stats,
             seconds: self.cpu,
         };

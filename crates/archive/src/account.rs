@@ -9,7 +9,7 @@ use crate::gather::{CollectOptions, Gather, GatherReason, Refused, gather};
 
 /// The cost of one gathering method.
 #[derive(Clone, Debug)]
-pub struct Took {
+pub struct GatherCost {
     /// Number of directories found.
     pub directories: u64,
     /// Number of other entries found.
@@ -28,7 +28,7 @@ pub fn measure(
     options: &CollectOptions,
     way: Gather,
     diagnostics: &Diagnostics,
-) -> Result<Took, Unavailable> {
+) -> Result<GatherCost, Unavailable> {
     let options = CollectOptions {
         gather: Some(way),
         threads: Some(1),
@@ -56,7 +56,7 @@ pub fn measure(
         .map(|line| line.all.cpu + line.directory.cpu + line.file.cpu)
         .sum();
     let own = charged.cpu[Function::Information as usize].saturating_sub(in_calls);
-    Ok(Took {
+    Ok(GatherCost {
         directories,
         files: rows.len() as u64 - directories,
         lines,

@@ -13,7 +13,7 @@ use walk::predicate::glob::Glob;
 use crate::error::Result;
 use crate::increment::history::History;
 use crate::increment::record::ArchiveStatus;
-use crate::list::Wanted;
+use crate::list::MemberSelection;
 use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
@@ -104,7 +104,7 @@ fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Resu
     let prefixes: Vec<&[u8]> = roots.iter().map(|root| in_archive(&root.path)).collect();
     let places = roots.iter().map(|root| root.absolute.clone());
     let places: Vec<Option<Vec<u8>>> = places.collect();
-    let wanted = Wanted::new(names);
+    let wanted = MemberSelection::new(names);
     let read = |group: usize| {
         let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
         let tops = reader.read(TOP, group)?;

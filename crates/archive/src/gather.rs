@@ -17,16 +17,16 @@ use catalog::Options;
 use catalog::rows::{Collector, Rows, Source};
 use catalog::since::Evidence;
 use gate::attribution::{self, Function};
-use gate::fs::{At, Open, statx};
+use gate::fs::{AtFlags, Open, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use listed::collect_listed;
-pub use listed::{Listed, ListedSource};
+pub use listed::{ListedSource, SortedNames};
 use mounts::ErrorKind;
-pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
+pub(crate) use together::{OF_OTHERS, RankRows, check_directories, collect_together};
 use walk::{
-    Around, Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
-    WalkReport, walk,
+    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, ReachableMounts,
+    WalkOptions as Walk, WalkReport, walk,
 };
 
 mod listed;
@@ -131,7 +131,7 @@ pub struct CollectOptions {
     /// Number of threads; `None` for one per processor.
     pub threads: Option<usize>,
     /// If set, only these names below the one SRC are collected, with their parent directories.
-    pub listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<SortedNames>>,
     /// Which entries to exclude; a SRC has depth 0.
     pub selection: Options,
     /// Set if a catalog is written: then dirty data is synced, the tokens of the file systems are
@@ -141,7 +141,7 @@ pub struct CollectOptions {
     /// Approximate number of entries, if known.
     pub expected: Option<u64>,
     /// The mounts around the sources, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
 }
 
 /// A mount that was gathered.
@@ -275,7 +275,7 @@ fn walk_options(options: &CollectOptions) -> Walk {
 
 fn collect_names<'a>(
     options: &CollectOptions,
-    listed: &Listed,
+    listed: &SortedNames,
     walk_options: &Walk,
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
@@ -343,7 +343,7 @@ fn source(path: &[u8], is_dir: bool) -> Source {
 
 fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
     // The automount named by SRC is triggered by the walk, so its target is examined.
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW, Meta::WANT);
+    let seen = statx_long(path, AtFlags::SYMLINK_NOFOLLOW, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| not_examined(path, e))
 }
@@ -351,7 +351,7 @@ fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
 /// The metadata and a descriptor of the file at a path, without following a symlink.
 fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
     let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
-    let seen = statx(&open, c"", At::EMPTY_PATH, Meta::WANT)?;
+    let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
     Ok((Meta::from_statx(&seen), open))
 }
 

@@ -8,7 +8,7 @@ use catalog::ranges::Ranges;
 use catalog::remote::{self, ObjectStream};
 use catalog::stream::{Buffered, Stream};
 use gate::file::Reader;
-use gate::fs::{At, FileType, Open, Want, pread64, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Fd, Gate};
 use ondisk::Time;
@@ -61,7 +61,7 @@ pub struct Input {
     file: Option<Ranges>,
     seekable: Option<Seekable>,
     /// Lineage and part headers of the archive, once read.
-    origin: Origin,
+    origin: ArchiveOrigin,
     /// The first member (or `None` if there is none), if [`Input::origin`] has read it already.
     ahead: Option<Option<Member>>,
     /// Whether a member with a checksum was found.
@@ -74,7 +74,7 @@ pub struct Input {
 
 /// The headers of an archive before its first member, and facts about that member.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct ArchiveOrigin {
     /// Ids of the archive and its base; `None` for an archive of another program or an older
     /// version.
     pub lineage: Option<Lineage>,
@@ -145,7 +145,7 @@ impl Input {
             check: None,
             file,
             seekable: None,
-            origin: Origin::default(),
+            origin: ArchiveOrigin::default(),
             ahead: None,
             has_checksums: false,
             route: None,
@@ -158,7 +158,7 @@ impl Input {
     ///
     /// # Errors
     /// Those of [`Input::next`].
-    pub fn origin(&mut self) -> Result<Origin, Error> {
+    pub fn origin(&mut self) -> Result<ArchiveOrigin, Error> {
         let first = self.next_member()?;
         let mut origin = self.origin.clone();
         if let Some(first) = &first {
@@ -637,7 +637,7 @@ impl Input {
 
 /// Whether an archive can be read twice: a regular file or an object.
 pub(crate) fn is_regular(archive: &[u8]) -> bool {
-    let seen = || statx_long(archive, At::empty(), Want::TYPE);
+    let seen = || statx_long(archive, AtFlags::empty(), StatxMask::TYPE);
     remote::is_remote(archive)
         || archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
@@ -663,7 +663,7 @@ fn open_source(
                 Arc::new(fd.map_err(catalog::ErrorKind::call(Gate::Openat))?)
             }
         };
-        let seen = statx(&*fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let seen = statx(&*fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
         let seen = seen.map_err(catalog::ErrorKind::call(Gate::Statx))?;
         file = (seen.file_type == FileType::Regular)
             .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));

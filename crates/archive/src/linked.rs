@@ -11,7 +11,7 @@ use crate::list::plain;
 use crate::route::Region;
 
 /// The target of hard links: a file under its first name.
-pub(crate) struct Target<T> {
+pub(crate) struct HardLinkTarget<T> {
     /// Member name of the target, normalized by [`plain`].
     pub(crate) name: Vec<u8>,
     /// Offset of the first link; the target's member must come before.
@@ -20,7 +20,7 @@ pub(crate) struct Target<T> {
     pub(crate) names: T,
 }
 
-pub(crate) type Targets<T> = Vec<Target<T>>;
+pub(crate) type Targets<T> = Vec<HardLinkTarget<T>>;
 
 /// Passed to the callback when the member of a target was found, and after its data was read.
 pub(crate) enum FoundTarget<'a> {
@@ -63,7 +63,7 @@ pub(crate) fn find<T>(
             match outcome {
                 Some(PassOutcome::File) => found.push(target),
                 Some(PassOutcome::Nothing) => missing.push(target),
-                Some(PassOutcome::Link(name, before)) => targets.push(Target {
+                Some(PassOutcome::Link(name, before)) => targets.push(HardLinkTarget {
                     name,
                     before,
                     ..target
@@ -80,7 +80,7 @@ pub(crate) fn find<T>(
 /// looked for.
 fn read<T>(
     archive: &[u8],
-    targets: &mut [Target<T>],
+    targets: &mut [HardLinkTarget<T>],
     take: &mut impl FnMut(&mut T, FoundTarget<'_>) -> Result<()>,
 ) -> Result<Vec<Option<PassOutcome>>> {
     let mut outcomes: Vec<Option<PassOutcome>> = vec![None; targets.len()];
@@ -105,7 +105,7 @@ fn read<T>(
             next => next?,
         };
         if let (Some(nth), Some(status)) = (last.take(), input.checksum_status()) {
-            let target: &mut Target<T> = &mut targets[nth];
+            let target: &mut HardLinkTarget<T> = &mut targets[nth];
             take(&mut target.names, FoundTarget::Checked(status))?;
         }
         let Some(member) = next else {

@@ -14,7 +14,7 @@ use crate::warning::WarningKind;
 
 /// Selects members by names or patterns, including everything below them.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct MemberSelection {
     /// The names as given, for warnings.
     given: Vec<Vec<u8>>,
     /// The normalized names.
@@ -25,12 +25,12 @@ pub struct Wanted {
     met: Vec<bool>,
 }
 
-impl Wanted {
+impl MemberSelection {
     /// Without names, selects all members.
-    pub fn new(given: &[Vec<u8>]) -> Wanted {
+    pub fn new(given: &[Vec<u8>]) -> MemberSelection {
         let names = given.iter().map(|name| plain(name).into_owned());
         let names: Vec<Vec<u8>> = names.collect();
-        Wanted {
+        MemberSelection {
             met: vec![false; names.len()],
             patterns: names.iter().map(|name| Pattern::new(name)).collect(),
             given: given.to_vec(),
@@ -57,7 +57,7 @@ impl Wanted {
         is_wanted
     }
 
-    /// Like [`Wanted::has`], without marking the names that match.
+    /// Like [`MemberSelection::has`], without marking the names that match.
     pub(crate) fn includes(&self, path: &[u8]) -> bool {
         let path = plain(path);
         let mut names = self.names.iter().zip(&self.patterns);
@@ -99,13 +99,13 @@ pub(crate) fn plain(name: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The name of an archive, and the archive open for reading.
-pub type Opened<'a> = (&'a [u8], Input);
+pub type NamedInput<'a> = (&'a [u8], Input);
 
 /// Opens all archives before any is read, so that a missing one is reported first.
 ///
 /// # Errors
 /// That of the first archive that cannot be opened.
-pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
+pub fn open(names: &[Vec<u8>]) -> Result<Vec<NamedInput<'_>>> {
     names
         .iter()
         .map(|name| Ok((&name[..], Input::open(name)?)))
@@ -139,8 +139,8 @@ pub(crate) fn defect(name: &[u8], defect: Defect) -> Warning {
 /// # Errors
 /// The archive ends early, or `take` fails.
 pub fn each<E: From<Error>>(
-    (name, input): &mut Opened<'_>,
-    wanted: &mut Wanted,
+    (name, input): &mut NamedInput<'_>,
+    wanted: &mut MemberSelection,
     warnings: &mut Vec<Warning>,
     mut take: impl FnMut(u64, &Member) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {

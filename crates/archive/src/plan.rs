@@ -40,7 +40,7 @@ pub(crate) fn in_archive(path: &[u8]) -> &[u8] {
 
 /// How a row is dumped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum PlanStep {
     /// A member with its contents. A directory has a dumpdir if `Plan::dumpdir` returns one.
     Whole,
     /// A hard link to another row (`Plan::target`), which is an earlier member, or is unchanged
@@ -58,7 +58,7 @@ pub(crate) type ListedName = (Code, Vec<u8>);
 /// How each row is dumped, in row order.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
     links: HashMap<usize, usize>,
     /// Whether directories have dumpdirs.
     is_increment: bool,
@@ -91,7 +91,7 @@ impl Plan {
     /// are links to it.
     pub fn full(rows: &Rows) -> Plan {
         let mut plan = Plan {
-            steps: vec![Step::Whole; rows.len()],
+            steps: vec![PlanStep::Whole; rows.len()],
             ..Plan::default()
         };
         let mut files = LinkedFiles::default();
@@ -106,31 +106,31 @@ impl Plan {
     /// A plan of an increment in which every row is unchanged, until [`Plan::set`].
     pub(crate) fn increment(rows: usize) -> Plan {
         Plan {
-            steps: vec![Step::Unchanged; rows],
+            steps: vec![PlanStep::Unchanged; rows],
             is_increment: true,
             ..Plan::default()
         }
     }
 
-    pub(crate) fn set(&mut self, row: usize, step: Step) {
+    pub(crate) fn set(&mut self, row: usize, step: PlanStep) {
         self.steps[row] = step;
     }
 
     pub(crate) fn set_link(&mut self, row: usize, target: usize) {
-        self.steps[row] = Step::Link;
+        self.steps[row] = PlanStep::Link;
         self.links.insert(row, target);
     }
 
     /// How a row is dumped.
     #[inline]
-    pub fn step(&self, row: usize) -> Step {
+    pub fn step(&self, row: usize) -> PlanStep {
         self.steps[row]
     }
 
     /// The row that a hard link refers to; the row itself if it is no link.
     pub(crate) fn target(&self, row: usize) -> usize {
         match self.steps[row] {
-            Step::Link => self.links[&row],
+            PlanStep::Link => self.links[&row],
             _ => row,
         }
     }
@@ -144,19 +144,19 @@ impl Plan {
     /// The first row at or after `from` that is written.
     #[inline]
     pub(crate) fn next_written(&self, from: usize) -> Option<usize> {
-        let is_written = |step: &Step| matches!(step, Step::Whole | Step::Link);
+        let is_written = |step: &PlanStep| matches!(step, PlanStep::Whole | PlanStep::Link);
         Some(from + self.steps.get(from..)?.iter().position(is_written)?)
     }
 
     /// Approximate size of a row's data in the archive.
     pub(crate) fn bytes(&self, rows: &Rows, row: usize) -> u64 {
-        let has_data = self.step(row) == Step::Whole && rows.kind(row) == FileType::Regular;
+        let has_data = self.step(row) == PlanStep::Whole && rows.kind(row) == FileType::Regular;
         if has_data { rows.size(row) } else { 0 }
     }
 
     pub(crate) fn unchanged(&self) -> u64 {
         let steps = self.steps.iter();
-        steps.filter(|step| **step == Step::Unchanged).count() as u64
+        steps.filter(|step| **step == PlanStep::Unchanged).count() as u64
     }
 
     /// The dumpdir of a directory: the names in it, so that a restore over the base can remove all
@@ -177,12 +177,12 @@ impl Plan {
         let from = entries.len();
         for child in rows.children(row) {
             let code = match (rows.kind(child), self.step(child)) {
-                (FileType::Socket, _) | (_, Step::LeftOut) => continue,
+                (FileType::Socket, _) | (_, PlanStep::LeftOut) => continue,
                 // Code Y makes GNU tar remove the old directory of this name before extracting.
                 (FileType::Directory, _) if self.replacing.contains(&child) => Code::Y,
                 (FileType::Directory, _) => Code::D,
-                (_, Step::Unchanged) => Code::N,
-                (_, Step::Whole | Step::Link) => Code::Y,
+                (_, PlanStep::Unchanged) => Code::N,
+                (_, PlanStep::Whole | PlanStep::Link) => Code::Y,
             };
             entries.push((code, rows.name(child)));
         }

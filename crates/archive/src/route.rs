@@ -56,7 +56,7 @@ fn key(name: &[u8]) -> Vec<u8> {
 
 /// A part of the archive that may have members of a region.
 #[derive(Debug)]
-struct Visit {
+struct ReadRange {
     /// Offset of the first member of the part, and its key.
     from: u64,
     first: Vec<u8>,
@@ -78,7 +78,7 @@ pub(crate) struct Route {
     begins_at: u64,
     has_members: bool,
     regions: Vec<Region>,
-    visits: VecDeque<Visit>,
+    visits: VecDeque<ReadRange>,
     /// Offset and key of the last member read.
     last: Option<(u64, Vec<u8>)>,
     is_after_jump: bool,
@@ -111,7 +111,7 @@ impl Route {
         if reader.archive_len != archive_len {
             return None;
         }
-        let mut visits = Visits {
+        let mut visits = ReadRanges {
             all: Vec::new(),
             latest: vec![None; regions.len()],
             source: Vec::new(),
@@ -237,9 +237,9 @@ impl Route {
 }
 
 /// Collects the parts to read while the index is parsed.
-struct Visits<'a> {
+struct ReadRanges<'a> {
     regions: &'a [Region],
-    all: Vec<Visit>,
+    all: Vec<ReadRange>,
     /// Index of the last part of each region.
     latest: Vec<Option<usize>>,
     /// Key of the current SRC, a prefix of all its names. Empty if the archive does not begin with
@@ -247,7 +247,7 @@ struct Visits<'a> {
     source: Vec<u8>,
 }
 
-impl Visits<'_> {
+impl ReadRanges<'_> {
     /// Adds the members between an indexed one and the offset of the next. `next` is the key of the
     /// next, if names are in order up to there.
     fn add(&mut self, first: &KnownMember, to: u64, next: Option<&[u8]>) {
@@ -272,7 +272,7 @@ impl Visits<'_> {
                 Some(visit) => visit.to = to,
                 None => {
                     self.latest[number] = Some(self.all.len());
-                    self.all.push(Visit {
+                    self.all.push(ReadRange {
                         from,
                         first: first.key.clone(),
                         to,

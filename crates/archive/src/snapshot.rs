@@ -8,9 +8,9 @@ use catalog::part::Part;
 use catalog::remote::{self, StoreError};
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
-use catalog::{About, Draft, Keep, Later, SnapshotRecord, trusted};
+use catalog::{About, CatalogDraft, RowInclusion, RowUpdates, SnapshotRecord, trusted};
 use gate::Errno;
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use walk::entry::joined;
 use walk::{Diagnostics, Moment};
@@ -156,8 +156,8 @@ impl<'a> SnapshotCatalog<'a> {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn draft(&self) -> Result<Draft, Error> {
-        Ok(Draft::create(&self.path)?)
+    pub fn draft(&self) -> Result<CatalogDraft, Error> {
+        Ok(CatalogDraft::create(&self.path)?)
     }
 
     /// Replaces the catalog by that of a new snapshot. `gone` are mounts that have disappeared;
@@ -167,7 +167,7 @@ impl<'a> SnapshotCatalog<'a> {
     /// The new catalog cannot be written.
     pub fn replace(
         &self,
-        draft: Draft,
+        draft: CatalogDraft,
         (rows, gone): (&Rows, Vec<GoneMount>),
         snapshot: SnapshotRecord,
         is_complete: bool,
@@ -176,9 +176,9 @@ impl<'a> SnapshotCatalog<'a> {
         let sealed = draft.with_snapshot(Some(snapshot)).write(
             rows,
             self.options.selection.clone(),
-            |_| Keep::Row,
+            |_| RowInclusion::Row,
             || Ok(()),
-            |_, ()| Ok(Later::default()),
+            |_, ()| Ok(RowUpdates::default()),
             || is_complete,
         )?;
         sealed.publish()?;
@@ -222,7 +222,11 @@ fn has_same_devices(about: &About) -> bool {
         let root = about.roots.get(part.top as usize);
         let now = root.and_then(|root| {
             let path = joined(&root.path, &part.path);
-            let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+            let seen = statx_long(
+                &path,
+                AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+                StatxMask::TYPE,
+            );
             seen.ok()
         });
         now.is_some_and(|now| part.dev == now.dev)

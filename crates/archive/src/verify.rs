@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use known::{ArchivedFiles, plain};
 use ondisk::Dev;
@@ -16,8 +16,8 @@ use unlisted::Skipped;
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
-use crate::linked::{FoundTarget, Target, find};
-use crate::list::{self, Opened, Wanted};
+use crate::linked::{FoundTarget, HardLinkTarget, find};
+use crate::list::{self, MemberSelection, NamedInput};
 use crate::warning::WarningKind;
 
 mod chains;
@@ -27,7 +27,7 @@ mod known;
 mod tree;
 mod unlisted;
 
-pub use chains::{ChainsReport, CheckedDump, Compared, compare_newest, verify_chains};
+pub use chains::{ChainsReport, CheckedDump, TreeComparison, compare_newest, verify_chains};
 pub use difference::{Difference, TreeAccess};
 pub use tree::Tree;
 
@@ -72,13 +72,13 @@ const MISSING_AT_FIRST: u64 = 1000;
 /// # Errors
 /// A file is no archive, or cannot be read further; or `against` is the wrong directory.
 pub fn verify(
-    archives: Vec<Opened<'_>>,
-    wanted: &mut Wanted,
+    archives: Vec<NamedInput<'_>>,
+    wanted: &mut MemberSelection,
     against: Option<&mut Tree>,
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
     let stat = |name: &[u8]| {
-        let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
+        let seen = || statx_long(name, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
         let seen = (name != b"-").then(seen).flatten();
         seen.map(|seen| (seen.dev, seen.ino))
     };
@@ -112,8 +112,8 @@ struct Verification<'a> {
 impl Verification<'_> {
     fn read(
         &mut self,
-        (name, mut input): Opened<'_>,
-        wanted: &mut Wanted,
+        (name, mut input): NamedInput<'_>,
+        wanted: &mut MemberSelection,
         watch: &mut impl FnMut(&VerifyReport, u64, &[u8]),
     ) -> Result<(), Error> {
         let Verification {
@@ -226,11 +226,13 @@ impl Verification<'_> {
         let Some(tree) = &mut self.against else {
             return Ok(());
         };
-        let targets = linked.into_iter().map(|(name, (before, names))| Target {
-            name,
-            before,
-            names,
-        });
+        let targets = linked
+            .into_iter()
+            .map(|(name, (before, names))| HardLinkTarget {
+                name,
+                before,
+                names,
+            });
         let (report, known, mut at) = (&mut self.report, &mut self.known, 0);
         let (_, missing) = find(archive, targets.collect(), |names, found| {
             let Some((first, others)) = names.split_first() else {
@@ -273,7 +275,7 @@ impl Verification<'_> {
         Ok(())
     }
 
-    fn end(self, wanted: &Wanted) -> Result<VerifyReport, Error> {
+    fn end(self, wanted: &MemberSelection) -> Result<VerifyReport, Error> {
         let Verification {
             mut report,
             known,

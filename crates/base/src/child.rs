@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::process::{Child, Ended, Shared};
+use gate::process::{Child, ProcessEnd, SharedWords};
 use gate::usage::{IoBytes, io_bytes};
 use gate::{Result, Tally};
 
@@ -14,7 +14,7 @@ use crate::runs::{Times, time_text};
 /// process, its system calls, and its result.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "explained above")]
-pub struct Measured<T> {
+pub struct ChildRun<T> {
     pub real: Duration,
     pub user: Duration,
     pub sys: Duration,
@@ -22,15 +22,15 @@ pub struct Measured<T> {
     pub result: T,
 }
 
-impl<T> Measured<T> {
+impl<T> ChildRun<T> {
     /// The times of the run.
     pub fn times(&self) -> Times {
         Times::new([self.real, self.user, self.sys])
     }
 
     /// Converts the result of the run.
-    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Measured<U> {
-        Measured {
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> ChildRun<U> {
+        ChildRun {
             real: self.real,
             user: self.user,
             sys: self.sys,
@@ -91,7 +91,7 @@ impl Bounds {
         /// A shorter run cannot measure anything.
         const LEAST: Duration = Duration::from_millis(10);
         let left = self.left();
-        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none())
+        (left >= LEAST.min(self.each) && gate::interrupt::pending_signal().is_none())
             .then(|| left.min(self.each))
     }
 
@@ -116,7 +116,7 @@ impl Bounds {
 pub fn run_in_child<const N: usize>(
     bounds: &Bounds,
     work: impl FnOnce() -> Option<[u64; N]>,
-) -> Result<std::result::Result<Measured<[u64; N]>, NoRun>> {
+) -> Result<std::result::Result<ChildRun<[u64; N]>, NoRun>> {
     const REAL: usize = 0;
     const DONE: usize = 1;
     const TALLY: usize = 2;
@@ -130,7 +130,7 @@ pub fn run_in_child<const N: usize>(
     if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
         return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
     }
-    let shared = Shared::new(RESULT + N)?;
+    let shared = SharedWords::new(RESULT + N)?;
     let before = bounds.bytes.as_ref().and_then(|_| io_bytes(None));
     let mut child = Child::fork(|| {
         if bounds.grace.is_zero() {
@@ -183,7 +183,7 @@ pub fn run_in_child<const N: usize>(
     if shared[DONE].load(Relaxed) == 0 {
         return Ok(Err(NoRun::Refused));
     }
-    Ok(Ok(Measured {
+    Ok(Ok(ChildRun {
         real: Duration::from_nanos(shared[REAL].load(Relaxed)),
         user: ended.user,
         sys: ended.sys,
@@ -205,7 +205,7 @@ pub struct Supervision {
 
 /// The state of a child at a check.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct ChildStatus {
     /// How long it has run.
     pub after: Duration,
     /// Whether its time is over.
@@ -223,11 +223,11 @@ pub struct Standing {
 pub fn supervise<E>(
     child: &mut Child,
     supervision: &Supervision,
-    mut check: impl FnMut(&Child, Standing) -> Option<E>,
-) -> std::result::Result<Ended, E> {
+    mut check: impl FnMut(&Child, ChildStatus) -> Option<E>,
+) -> std::result::Result<ProcessEnd, E> {
     let (begun, mut limit, mut was_asked) = (Instant::now(), supervision.limit, false);
     loop {
-        if gate::interrupt::asked().is_some() && !was_asked {
+        if gate::interrupt::pending_signal().is_some() && !was_asked {
             child.ask_to_stop();
             let grace = begun.elapsed() + supervision.grace;
             (limit, was_asked) = (limit.min(grace), true);
@@ -236,7 +236,7 @@ pub fn supervise<E>(
         if let Some(ended) = child.wait(left.min(supervision.interval)) {
             return Ok(ended);
         }
-        let standing = Standing {
+        let standing = ChildStatus {
             after: begun.elapsed(),
             is_late: left.is_zero(),
             was_asked,

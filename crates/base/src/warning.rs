@@ -158,9 +158,9 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot open the directory")]
-    struct Unopened;
+    struct OpenFailure;
 
-    impl WarningReason for Unopened {
+    impl WarningReason for OpenFailure {
         fn consequence(&self) -> Option<Cow<'_, str>> {
             Some("its contents are skipped".into())
         }
@@ -168,31 +168,33 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("its server is gone")]
-    struct Gone;
+    struct ServerGone;
 
-    impl WarningReason for Gone {}
+    impl WarningReason for ServerGone {}
 
     #[test]
     fn reason_is_downcast_by_type() {
-        let warning = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, Unopened);
-        assert!(warning.reason::<Unopened>().is_some() && warning.reason::<Gone>().is_none());
+        let warning = Warning::failed(b"/x", Gate::Openat, Errno::EACCES, OpenFailure);
+        assert!(
+            warning.reason::<OpenFailure>().is_some() && warning.reason::<ServerGone>().is_none()
+        );
         let message = "cannot open the directory; its contents are skipped";
         assert_eq!(warning.message(), message);
-        assert_eq!(Warning::general(Gone).message(), "its server is gone");
+        assert_eq!(Warning::general(ServerGone).message(), "its server is gone");
     }
 
     #[test]
     fn warnings_that_do_not_fit_are_counted() {
         let mut warnings = Warnings::default();
         let long = vec![b'x'; Warnings::BYTES / 4];
-        (0..6).for_each(|_| warnings.push(Warning::about(&long, Gone), 100));
+        (0..6).for_each(|_| warnings.push(Warning::about(&long, ServerGone), 100));
         let (kept, more) = warnings.take();
         assert_eq!((kept.len(), more), (4, 2));
         warnings.put_back(kept);
-        warnings.push(Warning::about(&long, Gone), 100);
-        warnings.push(Warning::general(Gone), 100);
+        warnings.push(Warning::about(&long, ServerGone), 100);
+        warnings.push(Warning::general(ServerGone), 100);
         assert_eq!((warnings.kept().len(), warnings.take().1), (5, 1));
-        (0..6).for_each(|_| warnings.push(Warning::about(b"x", Gone), 4));
+        (0..6).for_each(|_| warnings.push(Warning::about(b"x", ServerGone), 4));
         assert_eq!((warnings.kept().len(), warnings.take().1), (4, 2));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use gate::file::{Permissions, Writer, fsync, unlinkat};
-use gate::fs::{At, Open, Statx, Want, openat, statx};
+use gate::fs::{AtFlags, Open, Statx, StatxMask, openat, statx};
 use gate::long::{c_string, open_long, split_path};
 use gate::{Errno, Fd};
 
@@ -119,12 +119,12 @@ pub fn remove_if<E: From<ErrorKind>>(
     let call = |errno: Errno| ErrorKind::from(errno);
     let file = Arc::new(openat(&dir, &name, Open::NONBLOCK).map_err(call)?);
     let identity = |seen: Statx| (seen.dev, seen.ino);
-    let opened = statx(&*file, c"", At::EMPTY_PATH, Want::BASIC_STATS).map(identity);
+    let opened = statx(&*file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).map(identity);
     let opened = opened.map_err(call)?;
     if !is_right(&file)? {
         return Ok(false);
     }
-    let named = statx(&dir, &name, At::empty(), Want::BASIC_STATS).map(identity);
+    let named = statx(&dir, &name, AtFlags::empty(), StatxMask::BASIC_STATS).map(identity);
     let named = named.map_err(call)?;
     if named == opened {
         unlinkat(&dir, &name).map_err(call)?;

@@ -76,7 +76,7 @@ impl Hidden {
             let (tops, first) = (reader.read(TOP, group)?, reader.first(group));
             let is_hidden = |at: &usize| {
                 let root = roots.get(tops[*at] as usize).copied().unwrap_or_default();
-                index.row(first + *at as u32).fate() != RowMatch::Found
+                index.row(first + *at as u32).row_match() != RowMatch::Found
                     && self.may_have(&joined(&joined(root, &dirs[*at]), &names[*at]))
             };
             Ok((0..reader.rows(group)).filter(is_hidden).count() as u64)

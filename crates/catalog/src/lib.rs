@@ -46,9 +46,10 @@ mod warning;
 
 pub use error::{Action, Error, ErrorKind, FileSystemId, MissingParts};
 pub use format::{
-    About, Catalog, Columns, Draft, Finished, InodeSumsPlace, Keep, Later, Names, Options, Reader,
-    Root, Sealed, ShardOfRun, SnapshotRecord, Sums, Writer, catalogs_in, columns, copy,
-    finished_part, missing_parts, names_in, remove_part, rows_of_group, sums_of_pieces,
+    About, Catalog, CatalogDraft, Columns, Finished, InodeSumsPlace, Names, Options, Reader, Root,
+    RowInclusion, RowUpdates, SealedCatalog, ShardOfRun, SnapshotRecord, Sums, Writer, catalogs_in,
+    columns, copy, finished_part, missing_parts, names_in, remove_part, rows_of_group,
+    sums_of_pieces,
 };
 pub use remote::StoreError;
 pub use warning::WarningKind;

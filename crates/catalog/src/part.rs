@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use gate::Fd;
 use gate::btrfs::{BTRFS_SUPER_MAGIC, get_subvol_info};
-use gate::fs::{At, Attributes, Open, Statx, Want, fs_uuid, fstatfs, openat, statx};
+use gate::fs::{AtFlags, Attributes, Open, Statx, StatxMask, fs_uuid, fstatfs, openat, statx};
 use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use mounts::root::absolute_file;
@@ -145,7 +145,7 @@ impl Part {
     /// The index of the same file system among the parts of a catalog; if there are several, the
     /// one at the same path. A different snapshot of the same subvolume matches only at the same
     /// path.
-    pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
+    pub(crate) fn find_match(&self, old: &[Part]) -> Option<u32> {
         let is_here = |old: &Part| (old.top, &old.path) == (self.top, &self.path);
         let find = |is_it: &dyn Fn(&Part) -> bool| {
             let at = old
@@ -160,7 +160,9 @@ impl Part {
     /// Maps parts to indexes among the parts of a catalog, or to `none`. Two subvolumes never get
     /// the same index: otherwise files of both would look like hard links to one file.
     pub fn match_all(parts: &[Part], old: &[Part], none: u32) -> Vec<u32> {
-        let numbers = parts.iter().map(|part| part.among(old).unwrap_or(none));
+        let numbers = parts
+            .iter()
+            .map(|part| part.find_match(old).unwrap_or(none));
         let mut numbers: Vec<u32> = numbers.collect();
         for (at, part) in parts.iter().enumerate() {
             let number = numbers[at];
@@ -192,7 +194,7 @@ impl Part {
     /// The mounts in a catalog that a later walk does not have, with their indexes; and subvolumes
     /// replaced by the placeholder of a snapshot. DIR itself may have been on a mount whose mount
     /// point is now empty (`is_bare`).
-    pub(crate) fn gone<'a>(
+    pub(crate) fn find_missing<'a>(
         old: &'a [Part],
         now: &[Part],
         is_same_place: impl Fn(&Part, &Part) -> bool,
@@ -264,7 +266,7 @@ impl Part {
             return Part::of_stubs(meta);
         }
         // By now the path may be of a different file on a different file system.
-        let attributes = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok();
+        let attributes = |fd: &Fd| statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).ok();
         let is_it = |seen: &Statx| (seen.dev, seen.ino) == (meta.dev, meta.ino);
         let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
         let opened = fd.and_then(|fd| Some((attributes(&fd)?, fd)));
@@ -374,11 +376,11 @@ impl Parts {
     /// The part of an entry. `last` is a cache owned by the calling thread.
     pub(crate) fn find(
         &self,
-        last: &mut Option<Last>,
+        last: &mut Option<CachedPart>,
         meta: &Meta,
         dir: &[u8],
         name: &[u8],
-    ) -> Last {
+    ) -> CachedPart {
         if let Some(last) = last
             && (last.mount, last.dev) == (meta.mount, meta.dev)
         {
@@ -397,7 +399,7 @@ impl Parts {
             known.parts.push((meta.mount, part));
             known.parts.len() - 1
         });
-        *last.insert(Last {
+        *last.insert(CachedPart {
             mount: meta.mount,
             dev: meta.dev,
             magic: known.parts[part].1.magic,
@@ -428,7 +430,7 @@ impl Parts {
 
 /// The part of the last entry, cached.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Last {
+pub(crate) struct CachedPart {
     mount: u64,
     dev: Dev,
     /// Index of the part.
@@ -597,7 +599,7 @@ mod tests {
         ];
         let same = |a: &Part, b: &Part| (a.top, &a.path) == (b.top, &b.path);
         let gone = |now: &[Part]| -> Vec<u32> {
-            Part::gone(&old, now, same, |_| false, |_, _| false)
+            Part::find_missing(&old, now, same, |_| false, |_, _| false)
                 .into_iter()
                 .map(|(number, _)| number)
                 .collect()

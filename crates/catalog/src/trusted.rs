@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use gate::Fd;
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::trust::{ACL, has_acl};
 use gate::xattr::fgetxattr;
 
@@ -26,7 +26,7 @@ pub fn open_directory(path: &[u8]) -> Result<Fd, ErrorKind> {
 /// # Errors
 /// Others can write to it.
 pub fn check(file: impl AsFd) -> Result<(), ErrorKind> {
-    let seen = statx(&file, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+    let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
     if !seen.is_ours() {
         return Err(ErrorKind::OtherOwner { uid: seen.uid });
     }

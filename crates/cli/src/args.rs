@@ -97,11 +97,11 @@ pub(crate) struct Global {
     pub(crate) endpoint_url: Option<String>,
     /// Use colours; NO_COLOR in the environment disables `auto`
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: When,
+    pub(crate) color: ColourMode,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum When {
+pub(crate) enum ColourMode {
     /// Use colours on a terminal, unless NO_COLOR is set
     Auto,
     /// Use colours in pipes and files, too

@@ -116,7 +116,7 @@ pub(crate) enum Unit {
 
 /// The time of a dump, as given on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum When {
+pub(crate) enum DumpTime {
     Date(Date),
     /// The end of the day this many days ago.
     Day(i64),
@@ -125,16 +125,16 @@ pub(crate) enum When {
     Latest,
 }
 
-impl When {
-    pub(crate) fn parse(text: &str) -> Option<When> {
+impl DumpTime {
+    pub(crate) fn parse(text: &str) -> Option<DumpTime> {
         match text {
-            "latest" | "now" => return Some(When::Latest),
-            "today" => return Some(When::Day(0)),
-            "yesterday" => return Some(When::Day(1)),
+            "latest" | "now" => return Some(DumpTime::Latest),
+            "today" => return Some(DumpTime::Day(0)),
+            "yesterday" => return Some(DumpTime::Day(1)),
             _ => {}
         }
         if let Some(date) = Date::parse(text) {
-            return Some(When::Date(date));
+            return Some(DumpTime::Date(date));
         }
         let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
         let unit = match unit {
@@ -144,16 +144,16 @@ impl When {
             _ => return None,
         };
         let number: u32 = number.parse().ok()?;
-        Some(When::Ago(i64::from(number).saturating_mul(unit)))
+        Some(DumpTime::Ago(i64::from(number).saturating_mul(unit)))
     }
 
     /// The last moment that this value includes; `now` is the present second.
     pub(crate) fn last(self, zone: &Zone, now: i64) -> Time {
         match self {
-            When::Date(date) => date.last(zone),
-            When::Ago(seconds) => end_of(now.saturating_sub(seconds)),
-            When::Latest => end_of(i64::MAX),
-            When::Day(days) => {
+            DumpTime::Date(date) => date.last(zone),
+            DumpTime::Ago(seconds) => end_of(now.saturating_sub(seconds)),
+            DumpTime::Latest => end_of(i64::MAX),
+            DumpTime::Day(days) => {
                 let now = Timestamp::from_second(now).unwrap_or(Timestamp::MAX);
                 let day = zone.0.to_datetime(now).date().saturating_sub(days.days());
                 Date::Local(day.into(), Unit::Day).last(zone)
@@ -309,11 +309,11 @@ mod tests {
             ("latest", i64::MAX),
             ("2026-11-27", 1_795_820_399),
         ] {
-            let when = When::parse(text).unwrap();
+            let when = DumpTime::parse(text).unwrap();
             assert_eq!(when.last(&berlin, now), end_of(expected), "{text}");
         }
         for bad in ["", "d", "-1d", "2x", "tomorrow", "1.5d", "é"] {
-            assert_eq!(When::parse(bad), None, "{bad}");
+            assert_eq!(DumpTime::parse(bad), None, "{bad}");
         }
     }
 

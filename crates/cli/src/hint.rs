@@ -10,7 +10,7 @@ use archive::verify::Difference;
 use base::Warning;
 use catalog::StoreError;
 use gate::Errno;
-use gate::fs::{At, FileType, Statx, Want};
+use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use mounts::Incompleteness;
 
@@ -256,7 +256,11 @@ pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
 
 /// The type and mode of a program that cannot be executed.
 fn examine(program: &CStr) -> gate::Result<Statx> {
-    statx_long(program.to_bytes(), At::empty(), Want::TYPE | Want::MODE)
+    statx_long(
+        program.to_bytes(),
+        AtFlags::empty(),
+        StatxMask::TYPE | StatxMask::MODE,
+    )
 }
 
 fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use ::show::name::printable;
 use archive::run::archives_in;
 use catalog::remote::is_remote;
 use gate::Errno;
-use gate::fs::{At, FileType, Open, Want, read};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, read};
 use gate::long::{open_long, statx_long};
 
 use crate::args::values::bytes;
@@ -62,7 +62,7 @@ pub(crate) fn archives_and_paths(
     let (mut archives, mut paths) = (bytes(archives), bytes(paths));
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
-            let seen = || statx_long(name, At::empty(), Want::TYPE);
+            let seen = || statx_long(name, AtFlags::empty(), StatxMask::TYPE);
             name == b"-"
                 || is_remote(name)
                 || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)

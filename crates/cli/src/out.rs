@@ -25,34 +25,36 @@ use show::units::{duration, plural};
 use show::{json, profile};
 
 use crate::args::overview::{counterpart, foreign_option, lay_out};
-use crate::args::{Cli, Global, When};
+use crate::args::{Cli, ColourMode, Global};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
 use crate::hint::hint;
 
-impl When {
+impl ColourMode {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
         let is_disabled =
             || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || is_dumb();
         match self {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => stream.is_terminal() && !is_disabled(),
+            ColourMode::Always => true,
+            ColourMode::Never => false,
+            ColourMode::Auto => stream.is_terminal() && !is_disabled(),
         }
     }
 
     /// Extracts the value of `--color` from a command line that clap did not parse to its end,
     /// because of `--help` or an error.
-    fn from_command_line(words: impl Iterator<Item = OsString>) -> When {
+    fn from_command_line(words: impl Iterator<Item = OsString>) -> ColourMode {
         let mut words = words.take_while(|word| word != "--");
-        let mut when = When::Auto;
+        let mut when = ColourMode::Auto;
         while let Some(word) = words.next() {
             let value = match word.to_str().and_then(|word| word.strip_prefix("--color")) {
                 Some("") => words.next().unwrap_or_default(),
                 Some(value) => value.trim_start_matches('=').into(),
                 None => continue,
             };
-            let value = value.to_str().map(|value| When::from_str(value, false));
+            let value = value
+                .to_str()
+                .map(|value| ColourMode::from_str(value, false));
             when = value.and_then(Result::ok).unwrap_or(when);
         }
         when
@@ -73,6 +75,7 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
+/// Standard output and standard error of a command, with their formats.
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -188,7 +191,7 @@ impl Out {
         put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Error> {
         match self.on_terminal() {
-            true => self.pieces(|to| put(&mut Harmless(to))),
+            true => self.pieces(|to| put(&mut EscapingWriter(to))),
             false => self.pieces(put),
         }
     }
@@ -322,9 +325,9 @@ impl Out {
 }
 
 /// A writer that escapes control characters, for a terminal.
-struct Harmless<'a>(&'a mut dyn Write);
+struct EscapingWriter<'a>(&'a mut dyn Write);
 
-impl Write for Harmless<'_> {
+impl Write for EscapingWriter<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.0.write_all(&harmless(piece)).map(|()| piece.len())
     }
@@ -334,7 +337,7 @@ impl Write for Harmless<'_> {
     }
 }
 
-fn table_style(stream: &(impl IsTerminal + AsFd), color: When) -> TableStyle {
+fn table_style(stream: &(impl IsTerminal + AsFd), color: ColourMode) -> TableStyle {
     let width = || gate::machine::terminal_width(stream).unwrap_or(80);
     TableStyle {
         width: stream.is_terminal().then(width),
@@ -583,7 +586,7 @@ fn suggestion(e: &clap::Error) -> Option<&str> {
 
 /// Prints clap's help without trailing blanks.
 fn print_help(e: &clap::Error) -> ExitCode {
-    let when = When::from_command_line(std::env::args_os().skip(1));
+    let when = ColourMode::from_command_line(std::env::args_os().skip(1));
     let is_colored = match e.use_stderr() {
         true => when.is_wanted(&std::io::stderr()),
         false => when.is_wanted(&std::io::stdout()),
@@ -665,17 +668,20 @@ mod tests {
     #[test]
     fn color_is_found_in_a_command_line_with_errors() {
         for (line, when) in [
-            ("walk --help", When::Auto),
-            ("walk --color never --help", When::Never),
-            ("--color=always -h", When::Always),
-            ("--color always walk --help --color never", When::Never),
-            ("account --help -- ls --color never", When::Auto),
-            ("walk --help --color", When::Auto),
-            ("walk --help --color mauve", When::Auto),
-            ("walk --help --colored never", When::Auto),
+            ("walk --help", ColourMode::Auto),
+            ("walk --color never --help", ColourMode::Never),
+            ("--color=always -h", ColourMode::Always),
+            (
+                "--color always walk --help --color never",
+                ColourMode::Never,
+            ),
+            ("account --help -- ls --color never", ColourMode::Auto),
+            ("walk --help --color", ColourMode::Auto),
+            ("walk --help --color mauve", ColourMode::Auto),
+            ("walk --help --colored never", ColourMode::Auto),
         ] {
             assert_eq!(
-                When::from_command_line(line.split(' ').map(OsString::from)),
+                ColourMode::from_command_line(line.split(' ').map(OsString::from)),
                 when,
                 "{line}"
             );

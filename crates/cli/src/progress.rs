@@ -91,19 +91,19 @@ impl Drop for Progress {
 }
 
 /// Detects that work is blocked at a file.
-struct Stall {
+struct StallDetector {
     done: u64,
     since: Instant,
     /// The file that the last message named.
     named: Vec<u8>,
 }
 
-impl Stall {
+impl StallDetector {
     /// The time after which work counts as blocked; even a busy disk answers faster.
     const LONG: Duration = Duration::from_secs(3);
 
-    fn new() -> Stall {
-        Stall {
+    fn new() -> StallDetector {
+        StallDetector {
             done: 0,
             since: Instant::now(),
             named: Vec::new(),
@@ -116,7 +116,7 @@ impl Stall {
         if done != self.done {
             (self.done, self.since) = (done, Instant::now());
         }
-        if self.since.elapsed() < Stall::LONG {
+        if self.since.elapsed() < StallDetector::LONG {
             return None;
         }
         self.since = Instant::now();
@@ -222,7 +222,7 @@ fn watch_all<T>(
         let (ended, end) = channel::<()>();
         // If no thread can be started, work without a progress line.
         let _ = spawn_scoped(scope, Builder::new(), move || {
-            let (mut progress, mut stall) = (Progress::new(wanted.progress), Stall::new());
+            let (mut progress, mut stall) = (Progress::new(wanted.progress), StallDetector::new());
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();
                 progress.at(|| message(seconds));

@@ -13,14 +13,14 @@ use ::show::name::printable;
 use base::Warning;
 use catalog::ShardOfRun;
 use catalog::remote::is_remote;
-use gate::fs::{At, Open, Want, openat, statx};
+use gate::fs::{AtFlags, Open, StatxMask, openat, statx};
 use gate::long::{open_long, parent};
 use gate::machine::uname;
 use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use team::{Alone, Team, decode, encode, launched_rank, share};
+use team::{SingleProcess, Team, decode, encode, launched_rank, share};
 use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
 use self::show::RankEntries;
@@ -40,7 +40,7 @@ pub(crate) fn is_job() -> bool {
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
-        return Ok(Box::new(Alone));
+        return Ok(Box::new(SingleProcess));
     }
     match team::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
@@ -58,7 +58,7 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
     }
-    Ok(Box::new(Alone))
+    Ok(Box::new(SingleProcess))
 }
 
 /// A team, and the time at which its work starts.
@@ -74,7 +74,7 @@ pub(crate) fn begin(
 ) -> Result<Option<TeamAndStart>, Error> {
     let team = join(out, alone)?;
     if !is_shared {
-        let first = || -> TeamAndStart { (Box::new(Alone), begun) };
+        let first = || -> TeamAndStart { (Box::new(SingleProcess), begun) };
         return Ok((team.rank() == 0).then(first));
     }
     // Exclude the wait for the other ranks, which is the launcher's time.
@@ -334,7 +334,7 @@ pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Resul
 /// Whether a directory is in a tree, or would be if it were created.
 fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     let identity = |fd: &Fd| {
-        let seen = statx(fd, c"", At::EMPTY_PATH, Want::INO).ok()?;
+        let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO).ok()?;
         Some((seen.dev, seen.ino))
     };
     let open = |path: &[u8]| open_long(path, Open::PATH | Open::DIRECTORY).ok();
@@ -371,7 +371,7 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
 
 /// The final message of each rank to rank 0.
 #[derive(Serialize, Deserialize)]
-struct Told<T> {
+struct RankReport<T> {
     found: RankEntries,
     value: T,
     /// The tally of system calls, as [`Tally::publish`] writes it.
@@ -382,7 +382,7 @@ struct Told<T> {
 }
 
 /// The final messages of all ranks.
-pub(crate) struct AllTold<T> {
+pub(crate) struct RankReports<T> {
     pub(crate) values: Vec<T>,
     /// The entries of each rank; `None` without an MPI job.
     pub(crate) ranks: Option<Vec<RankEntries>>,
@@ -396,11 +396,11 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     value: T,
     entries: u64,
     mut warnings: Vec<Warning>,
-) -> Option<AllTold<T>> {
+) -> Option<RankReports<T>> {
     /// Maximum number of warnings of all ranks.
     const MOST: usize = 10_000;
     if team.is_alone() {
-        return Some(AllTold {
+        return Some(RankReports {
             values: vec![value],
             ranks: None,
             warnings,
@@ -421,7 +421,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     gate::meter::tally().publish(&words);
     let sent = sent.iter();
     let delays = take_delays();
-    let mine = Told {
+    let mine = RankReport {
         found: RankEntries {
             rank: team.rank(),
             host: host(),
@@ -453,7 +453,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
         values.push(told.value);
         ranks.push(told.found);
     }
-    Some(AllTold {
+    Some(RankReports {
         values,
         ranks: Some(ranks),
         warnings,
@@ -465,9 +465,9 @@ mod tests {
     use super::*;
 
     /// Rank 0 of a team of two; `self.0` is the message from rank 1.
-    struct Other(Vec<u8>);
+    struct SecondRank(Vec<u8>);
 
-    impl Team for Other {
+    impl Team for SecondRank {
         fn rank(&self) -> usize {
             0
         }
@@ -489,7 +489,7 @@ mod tests {
         let ours = env!("CARGO_PKG_VERSION");
         let check = |other: Vec<u8>| {
             let dirs = ["/srv".into()];
-            let checked = check_same("walks", &dirs, &"options", &Other(other));
+            let checked = check_same("walks", &dirs, &"options", &SecondRank(other));
             checked.err().map(|error| error.to_string())
         };
         let command = |version: &str, dir: &[u8], options: &str| RankCommand {
@@ -530,7 +530,7 @@ mod tests {
     #[test]
     fn an_error_of_another_rank_ends_this_one() {
         let error = Error::new("no space").at_place("rank 1 on node7");
-        let team = Other(encode(&Some(error)));
+        let team = SecondRank(encode(&Some(error)));
         let ended = agree(&team, Ok::<(), Error>(()));
         assert_eq!(ended.unwrap_err().to_string(), "rank 1 on node7: no space");
     }

@@ -2,7 +2,7 @@
 
 use base::runs::{Stats, Times, median};
 use show::json_object;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::units::duration;
 
 /// Statistics, for the JSON.
@@ -41,7 +41,7 @@ pub(crate) fn table(averages: &[String], rows: &[StatsRow], form: fn(f64) -> Str
             None => ["-"; 5].map(str::to_owned),
         };
         let cells = [&row.name].into_iter().chain(&stats).chain(&row.averages);
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

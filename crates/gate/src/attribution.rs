@@ -2,7 +2,7 @@
 //! gate, and for directories or for files.
 //!
 //! Between [`start`] and [`stop`], each call is charged to its gate, to a function (the program's
-//! activity) and to a [`Subject`] (the kind of entry), together with the CPU time spent in the
+//! activity) and to a [`CallSubject`] (the kind of entry), together with the CPU time spent in the
 //! call. The rest of the CPU time is charged to the function alone. The function is that of the
 //! thread, if it has set one ([`with_function`]), otherwise that of the process ([`set_phase`]).
 //!
@@ -54,7 +54,7 @@ impl Function {
 
 /// The kind of entry that a call is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Subject {
+pub enum CallSubject {
     /// The call is for entries of all types alike, or for none.
     #[default]
     All,
@@ -64,19 +64,19 @@ pub enum Subject {
     File,
 }
 
-impl Subject {
+impl CallSubject {
     /// The subject of calls for an entry of this type.
-    pub fn from_type(kind: FileType) -> Subject {
+    pub fn from_type(kind: FileType) -> CallSubject {
         match kind {
-            FileType::Directory => Subject::Directory,
-            _ => Subject::File,
+            FileType::Directory => CallSubject::Directory,
+            _ => CallSubject::File,
         }
     }
 }
 
 /// Calls, and the CPU time spent in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Charge {
+pub struct CallCharge {
     /// Number of calls.
     pub calls: u64,
     /// CPU time spent in the calls, without reading the clock.
@@ -91,11 +91,11 @@ pub struct Line {
     /// The [`Function`] that the calls are charged to.
     pub function: Function,
     /// Calls that are made for all entries alike.
-    pub all: Charge,
+    pub all: CallCharge,
     /// Calls for directories.
-    pub directory: Charge,
+    pub directory: CallCharge,
     /// Calls for entries of any other type.
-    pub file: Charge,
+    pub file: CallCharge,
 }
 
 /// The charges between [`start`] and [`stop`].
@@ -110,7 +110,7 @@ pub struct Attribution {
     pub lines: Vec<Line>,
 }
 
-type Charges = [Charge; 3];
+type ChargeBySubject = [CallCharge; 3];
 
 /// The state of the running attribution.
 #[derive(Default)]
@@ -123,7 +123,7 @@ struct Running {
     costs: Costs,
     cpu: [Duration; Function::ALL.len()],
     /// Charges by [`Function`], then by gate.
-    charges: Vec<[Charges; GATES]>,
+    charges: Vec<[ChargeBySubject; GATES]>,
 }
 
 impl Running {
@@ -131,7 +131,7 @@ impl Running {
         Running {
             phase_start: process_cpu_time(),
             costs,
-            charges: vec![[Charges::default(); GATES]; Function::ALL.len()],
+            charges: vec![[ChargeBySubject::default(); GATES]; Function::ALL.len()],
             ..Running::default()
         }
     }
@@ -155,7 +155,7 @@ static PHASE: AtomicU8 = AtomicU8::new(0);
 thread_local! {
     /// The [`Function`] of this thread, and the thread's CPU time when it was set.
     static FUNCTION: Cell<Option<(Function, Duration)>> = const { Cell::new(None) };
-    static SUBJECT: Cell<Subject> = const { Cell::new(Subject::All) };
+    static SUBJECT: Cell<CallSubject> = const { Cell::new(CallSubject::All) };
 }
 
 fn with_running<T>(work: impl FnOnce(&mut Running) -> T) -> Option<T> {
@@ -173,7 +173,7 @@ pub fn start() {
     set_attributing(true);
     let costs = measure_costs();
     FUNCTION.set(None);
-    SUBJECT.set(Subject::default());
+    SUBJECT.set(CallSubject::default());
     PHASE.store(0, Relaxed);
     replace_running(Some(Running::new(costs)));
 }
@@ -242,7 +242,7 @@ pub fn with_function<T>(function: Function, work: impl FnOnce() -> T) -> T {
 
 /// Calls `work`, and charges its calls to a subject.
 #[inline]
-pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
+pub fn with_subject<T>(subject: CallSubject, work: impl FnOnce() -> T) -> T {
     if !attributing() {
         return work();
     }
@@ -326,20 +326,23 @@ mod tests {
             let mut lines = attribution.lines.iter();
             let line = lines.find(|line| line.gate == Gate::Getcwd && line.function == function);
             line.map_or(0, |line| match subject {
-                Subject::All => line.all.calls,
-                Subject::Directory => line.directory.calls,
-                Subject::File => line.file.calls,
+                CallSubject::All => line.all.calls,
+                CallSubject::Directory => line.directory.calls,
+                CallSubject::File => line.file.calls,
             })
         };
-        assert_eq!(calls(&stop(), Function::Information, Subject::Directory), 0);
+        assert_eq!(
+            calls(&stop(), Function::Information, CallSubject::Directory),
+            0
+        );
         start();
         set_phase(Function::Information);
         use_cpu(ms(20));
-        with_subject(Subject::Directory, || getcwd().unwrap());
+        with_subject(CallSubject::Directory, || getcwd().unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 with_function(Function::Copy, || {
-                    with_subject(Subject::File, || getcwd().unwrap());
+                    with_subject(CallSubject::File, || getcwd().unwrap());
                     use_cpu(ms(40));
                 });
             });
@@ -368,10 +371,10 @@ mod tests {
         // Other tests of this crate may make calls at the same time, in threads that have set no
         // function.
         assert_eq!(
-            calls(&attribution, Function::Information, Subject::Directory),
+            calls(&attribution, Function::Information, CallSubject::Directory),
             1
         );
-        assert_eq!(calls(&attribution, Function::Copy, Subject::File), 1);
+        assert_eq!(calls(&attribution, Function::Copy, CallSubject::File), 1);
         getcwd().unwrap();
         let after = stop();
         assert!(after.lines.is_empty() && after.metering.is_zero());

@@ -38,18 +38,18 @@ pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
     })
 }
 
-/// A mapping of a file that is never accessed: only for [`Mapping::mincore`].
+/// A mapping of a file that is never accessed: only for [`FileMapping::mincore`].
 #[derive(Debug)]
-pub struct Mapping(Mapped);
+pub struct FileMapping(Mapped);
 
-impl Mapping {
+impl FileMapping {
     /// Maps the first `len` bytes of a file.
     ///
     /// # Errors
     /// `EINVAL` for a length of 0; `ENODEV` if the file system does not support mmap(2).
-    pub fn new(fd: impl AsFd, len: usize) -> Result<Mapping> {
+    pub fn new(fd: impl AsFd, len: usize) -> Result<FileMapping> {
         let fd = fd.as_fd().as_raw_fd();
-        Mapped::new(fd, 0, len, libc::PROT_NONE, libc::MAP_SHARED).map(Mapping)
+        Mapped::new(fd, 0, len, libc::PROT_NONE, libc::MAP_SHARED).map(FileMapping)
     }
 
     /// Determines which pages of a range of the file are in memory: the lowest bit of each byte of
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn mincore_and_cachestat_work_on_a_running_program() {
         let own = openat(CWD, c"/proc/self/exe", Open::empty()).unwrap();
-        let map = Mapping::new(&own, page_size() * 4).unwrap();
+        let map = FileMapping::new(&own, page_size() * 4).unwrap();
         let mut pages = Vec::new();
         map.mincore(0, page_size() * 9, &mut pages).unwrap();
         assert_eq!(pages.len(), 4);

@@ -1,7 +1,7 @@
 //! A command that is forked, but waits before its execve(2) until its meter is ready.
 //!
 //! The command gets the environment, descriptors, terminal, process group, signal mask and
-//! dispositions that this process was started with. Between [`Held::go`] and its execve(2) it makes
+//! dispositions that this process was started with. Between [`HeldCommand::go`] and its execve(2) it makes
 //! no file-system call, so that a meter need not subtract any. These calls are not counted: they
 //! are not file-system work.
 
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use libc::{c_char, c_int, c_void};
 
-use crate::process::{self, Ended, Shared, StateChange};
-use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
+use crate::process::{self, ProcessEnd, SharedWords, StateChange};
+use crate::signals::{HandledSignals, disposition, forget_handlers, set_disposition};
 use crate::{Errno, Result};
 
 // Indices of the words in shared memory by which parent and child communicate.
@@ -24,19 +24,19 @@ const WORDS: usize = 3;
 
 /// Why the program of a command did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unstarted {
+pub enum StartError {
     /// The function `prepare` failed in the child.
     Unprepared(Errno),
     /// execve(2) failed.
     NotRun(Errno),
 }
 
-/// A forked process that waits for [`Held::go`] to become the command. Dropping this kills the
+/// A forked process that waits for [`HeldCommand::go`] to become the command. Dropping this kills the
 /// process; it also exits when this process ends.
-pub struct Held(Option<Running>);
+pub struct HeldCommand(Option<Running>);
 
-impl Held {
-    /// Forks. After [`Held::go`] the child runs `prepare`, and then execve(2) with these arguments.
+impl HeldCommand {
+    /// Forks. After [`HeldCommand::go`] the child runs `prepare`, and then execve(2) with these arguments.
     ///
     /// `prepare` runs in the fork of a process that may have several threads: it may make system
     /// calls, but must not allocate, take a lock, or panic.
@@ -44,8 +44,8 @@ impl Held {
         program: &CStr,
         args: &[CString],
         prepare: impl FnOnce() -> Result<()>,
-    ) -> Result<Held> {
-        let words = Shared::new(WORDS)?;
+    ) -> Result<HeldCommand> {
+        let words = SharedWords::new(WORDS)?;
         let mut argv: Vec<*const c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
         argv.push(std::ptr::null());
         // SAFETY: getpid cannot fail and touches no memory.
@@ -65,7 +65,7 @@ impl Held {
         }
         let signals = Signals::pass_on_to(pid);
         drop(mask);
-        Ok(Held(Some(Running {
+        Ok(HeldCommand(Some(Running {
             pid,
             words,
             signals,
@@ -88,7 +88,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldCommand {
     fn drop(&mut self) {
         if let Some(mut running) = self.0.take() {
             // SAFETY: no pointers; it has not been reaped, so the id is still its own.
@@ -98,10 +98,10 @@ impl Drop for Held {
     }
 }
 
-/// In the child: waits for [`Held::go`] and executes the program. Returns only if that failed or
+/// In the child: waits for [`HeldCommand::go`] and executes the program. Returns only if that failed or
 /// the parent ended.
 fn become_command(
-    words: &Shared,
+    words: &SharedWords,
     parent: libc::pid_t,
     program: &CStr,
     argv: &[*const c_char],
@@ -153,18 +153,18 @@ unsafe extern "C" {
 /// A running command. Dropping this leaves it running.
 pub struct Running {
     pid: libc::pid_t,
-    words: Shared,
+    words: SharedWords,
     signals: Option<Signals>,
 }
 
 impl Running {
     /// Why the child ended before executing the program; valid after its end.
-    pub fn unstarted(&self) -> Option<Unstarted> {
+    pub fn unstarted(&self) -> Option<StartError> {
         let errno = |word: usize| Errno(self.words[word].load(Ordering::SeqCst) as i32);
         match (errno(UNPREPARED), errno(NOT_RUN)) {
             (Errno(0), Errno(0)) => None,
-            (Errno(0), errno) => Some(Unstarted::NotRun(errno)),
-            (errno, _) => Some(Unstarted::Unprepared(errno)),
+            (Errno(0), errno) => Some(StartError::NotRun(errno)),
+            (errno, _) => Some(StartError::Unprepared(errno)),
         }
     }
 
@@ -173,7 +173,7 @@ impl Running {
     ///
     /// # Errors
     /// `ECHILD` if the command has been reaped before.
-    pub fn wait(&mut self) -> Result<Ended> {
+    pub fn wait(&mut self) -> Result<ProcessEnd> {
         loop {
             match self.change(0) {
                 Err(Errno::EINTR) | Ok(None) => {}
@@ -187,12 +187,12 @@ impl Running {
     ///
     /// # Errors
     /// `ECHILD` if the command has been reaped before.
-    pub fn try_wait(&mut self) -> Result<Option<Ended>> {
+    pub fn try_wait(&mut self) -> Result<Option<ProcessEnd>> {
         self.change(libc::WNOHANG)
     }
 
     /// Handles the next state change of the command; returns how it ended, if that is the change.
-    fn change(&mut self, options: c_int) -> Result<Option<Ended>> {
+    fn change(&mut self, options: c_int) -> Result<Option<ProcessEnd>> {
         let changed = process::wait4(self.pid, options | libc::WUNTRACED)?;
         if let Some(StateChange::Stopped(signal)) = changed {
             self.stopped(signal);
@@ -281,7 +281,7 @@ const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SI
 /// SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH, if another process sent them; the command gets signals
 /// of the terminal itself. They have no effect on this process, except that SIGTSTP stops it
 /// without a command. Ignored signals stay ignored.
-struct Signals(Handled<9>);
+struct Signals(HandledSignals<9>);
 
 impl Signals {
     /// `None` if this process runs a different command already.
@@ -297,7 +297,7 @@ impl Signals {
         let all = [int, quit, term, hup, usr1, usr2, winch, tstp, cont];
         // SAFETY: the handler stores words and sends a signal, and restores errno. Without
         // SA_RESTART a signal interrupts the wait for the command.
-        Some(Signals(unsafe { Handled::new(all, on_signal, 0) }))
+        Some(Signals(unsafe { HandledSignals::new(all, on_signal, 0) }))
     }
 }
 
@@ -431,9 +431,9 @@ fn restore_signals() {
 mod tests {
     use super::*;
 
-    fn held(args: &[&str], prepare: impl FnOnce() -> Result<()>) -> Held {
+    fn held(args: &[&str], prepare: impl FnOnce() -> Result<()>) -> HeldCommand {
         let args: Vec<CString> = args.iter().map(|arg| CString::new(*arg).unwrap()).collect();
-        Held::fork(&args[0], &args, prepare).unwrap()
+        HeldCommand::fork(&args[0], &args, prepare).unwrap()
     }
 
     /// Whether a process sleeps in the kernel: a held child has nothing to wait for except `go`.
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_held_command_runs_after_go() {
-        let word = Shared::new(1).unwrap();
+        let word = SharedWords::new(1).unwrap();
         let held = held(&["/bin/sh", "-c", "exit 7"], || {
             word[0].store(1, Ordering::SeqCst);
             Ok(())
@@ -472,13 +472,13 @@ mod tests {
             (
                 ["/no/such/program"],
                 Ok(()),
-                Unstarted::NotRun(Errno::ENOENT),
+                StartError::NotRun(Errno::ENOENT),
             ),
-            (["/"], Ok(()), Unstarted::NotRun(Errno::EACCES)),
+            (["/"], Ok(()), StartError::NotRun(Errno::EACCES)),
             (
                 ["/bin/true"],
                 Err(Errno::EPERM),
-                Unstarted::Unprepared(Errno::EPERM),
+                StartError::Unprepared(Errno::EPERM),
             ),
         ] {
             let mut running = held(&args, || prepared).go().unwrap();

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::c_int;
 
-use crate::fs::{At, Dev, Time, create};
+use crate::fs::{AtFlags, Dev, Time, create};
 use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Fd, Result};
 
 /// Flags for calls in which an empty name means the descriptor itself.
-const NO_FOLLOW_OR_EMPTY: c_int = At::SYMLINK_NOFOLLOW.union(At::EMPTY_PATH).bits();
+const NO_FOLLOW_OR_EMPTY: c_int = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::EMPTY_PATH).bits();
 
 /// Creates a directory with the permissions `mode`, less the umask.
 /// [mkdirat(2)](https://man7.org/linux/man-pages/man2/mkdir.2.html)
@@ -75,7 +75,7 @@ pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
 }
 
 /// Creates a hard link. [linkat(2)](https://man7.org/linux/man-pages/man2/link.2.html)
-pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -> Result<()> {
+pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: AtFlags) -> Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     // SAFETY: both names are NUL-terminated.
     unsafe { syscall!(Gate::Linkat, from, name, to, new, at.bits()) }.map(drop)

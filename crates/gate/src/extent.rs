@@ -30,7 +30,7 @@ pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result
 /// How [`fiemap`] treats data without an address on the device (delayed allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Unwritten {
+pub enum DelallocMode {
     /// Report such data as a delayed extent.
     Report = 0,
     /// Write such data to the device first.
@@ -43,7 +43,12 @@ pub enum Unwritten {
 ///
 /// # Errors
 /// `EOPNOTSUPP` if the file system does not support it.
-pub fn fiemap(fd: impl AsFd, offset: u64, unwritten: Unwritten, buffer: &mut [u64]) -> Result<()> {
+pub fn fiemap(
+    fd: impl AsFd,
+    offset: u64,
+    unwritten: DelallocMode,
+    buffer: &mut [u64],
+) -> Result<()> {
     /// Lengths in 64-bit words: of `struct fiemap` (head) and `struct fiemap_extent`.
     const HEAD: usize = 4;
     const EXTENT: usize = 7;

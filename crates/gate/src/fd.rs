@@ -20,7 +20,7 @@ impl Fd {
     /// Duplicates the descriptor, to a number above the standard streams. Not counted: it is not
     /// file-system work.
     /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
-    pub fn again(&self) -> Result<Fd> {
+    pub fn try_clone(&self) -> Result<Fd> {
         Fd::duplicate(self.0)
     }
 

@@ -32,7 +32,7 @@ bitflags! {
     /// The `AT_*` flags of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html),
     /// fstatat(2) and linkat(2).
     #[derive(Clone, Copy, Debug)]
-    pub struct At: i32 {
+    pub struct AtFlags: i32 {
         const SYMLINK_NOFOLLOW = libc::AT_SYMLINK_NOFOLLOW;
         const NO_AUTOMOUNT = libc::AT_NO_AUTOMOUNT;
         const EMPTY_PATH = libc::AT_EMPTY_PATH;
@@ -43,7 +43,7 @@ bitflags! {
 
     /// The `STATX_*` flags of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Want: u32 {
+    pub struct StatxMask: u32 {
         const TYPE = libc::STATX_TYPE;
         const MODE = libc::STATX_MODE;
         const NLINK = libc::STATX_NLINK;
@@ -59,7 +59,7 @@ bitflags! {
         const BTIME = libc::STATX_BTIME;
         /// The kernel returns the mount id even if it is not requested (since 5.8).
         const MNT_ID = 0x1000;
-        /// Replaces [`Want::MNT_ID`] by an id that is never reused (since 6.8).
+        /// Replaces [`StatxMask::MNT_ID`] by an id that is never reused (since 6.8).
         const MNT_ID_UNIQUE = 0x4000;
         const _ = !0;
     }
@@ -81,7 +81,7 @@ bitflags! {
     /// The `STATMOUNT_*` flags of
     /// [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Ask: u64 {
+    pub struct StatmountMask: u64 {
         const SB_BASIC = 0x1;
         const MNT_BASIC = 0x2;
         const MNT_ROOT = 0x8;

@@ -13,7 +13,7 @@ use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
-pub use crate::flags::{At, Attributes, Open, Resolve, Want};
+pub use crate::flags::{AtFlags, Attributes, Open, Resolve, StatxMask};
 pub use ondisk::{Dev, FileType, Time};
 
 /// The current directory, for the `*at` calls.
@@ -34,7 +34,7 @@ fn time(time: libc::statx_timestamp) -> Time {
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Statx {
     /// The fields that the file system filled in (`stx_mask`).
-    pub have: Want,
+    pub have: StatxMask,
     pub attributes: Attributes,
     /// The attributes that the kernel and the file system support (`stx_attributes_mask`).
     pub attributes_known: Attributes,
@@ -70,11 +70,11 @@ pub struct Statx {
 /// is called instead: without birth time, attributes and mount id. [`has_statx`] says which.
 ///
 /// # Errors
-/// `ENOSYS` or `EPERM` in such a sandbox with [`At::STATX_DONT_SYNC`]: newfstatat may wait for a
+/// `ENOSYS` or `EPERM` in such a sandbox with [`AtFlags::STATX_DONT_SYNC`]: newfstatat may wait for a
 /// server.
-pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
+pub fn statx(dir: impl AsFd, name: &CStr, at: AtFlags, want: StatxMask) -> Result<Statx> {
     let dir = dir.as_fd();
-    let has_substitute = !at.contains(At::STATX_DONT_SYNC);
+    let has_substitute = !at.contains(AtFlags::STATX_DONT_SYNC);
     if has_substitute && !has_statx() {
         return stat_as_statx(dir, name, at);
     }
@@ -95,7 +95,7 @@ pub fn has_statx() -> bool {
 
 impl From<libc::statx> for Statx {
     fn from(s: libc::statx) -> Statx {
-        let have = Want::from_bits_retain(s.stx_mask);
+        let have = StatxMask::from_bits_retain(s.stx_mask);
         Statx {
             have,
             attributes: Attributes::from_bits_retain(s.stx_attributes),
@@ -111,11 +111,11 @@ impl From<libc::statx> for Statx {
             atime: time(s.stx_atime),
             mtime: time(s.stx_mtime),
             ctime: time(s.stx_ctime),
-            btime: have.contains(Want::BTIME).then(|| time(s.stx_btime)),
+            btime: have.contains(StatxMask::BTIME).then(|| time(s.stx_btime)),
             dev: Dev::new(s.stx_dev_major, s.stx_dev_minor),
             rdev: Dev::new(s.stx_rdev_major, s.stx_rdev_minor),
             mnt_id: have
-                .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
+                .intersects(StatxMask::MNT_ID | StatxMask::MNT_ID_UNIQUE)
                 .then_some(s.stx_mnt_id),
         }
     }
@@ -126,14 +126,14 @@ fn device(dev: libc::dev_t) -> Dev {
 }
 
 /// Calls newfstatat(2), and converts the result to [`Statx`].
-fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
+fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: AtFlags) -> Result<Statx> {
     let s = raw_stat(dir, name, at)?;
     let time = |sec, nsec| Time {
         sec,
         nsec: nsec as u32,
     };
     Ok(Statx {
-        have: Want::BASIC_STATS,
+        have: StatxMask::BASIC_STATS,
         attributes: Attributes::empty(),
         attributes_known: Attributes::empty(),
         file_type: FileType::from_mode(s.st_mode),
@@ -174,7 +174,7 @@ pub struct Stat {
 
 /// Attributes of a file, as older programs read them.
 /// [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
-pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
+pub fn newfstatat(dir: impl AsFd, name: &CStr, at: AtFlags) -> Result<Stat> {
     let s = raw_stat(dir.as_fd(), name, at)?;
     Ok(Stat {
         dev: device(s.st_dev),
@@ -184,10 +184,10 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
 }
 
 /// Calls newfstatat(2), and returns its C structure.
-fn raw_stat(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<libc::stat> {
+fn raw_stat(dir: BorrowedFd<'_>, name: &CStr, at: AtFlags) -> Result<libc::stat> {
     let mut s = MaybeUninit::<libc::stat>::zeroed();
     // newfstatat(2) refuses the flags that only statx(2) has.
-    let at = (at - (At::STATX_FORCE_SYNC | At::STATX_DONT_SYNC)).bits();
+    let at = (at - (AtFlags::STATX_FORCE_SYNC | AtFlags::STATX_DONT_SYNC)).bits();
     // SAFETY: `name` is NUL-terminated and `s` has room for one struct stat.
     unsafe { syscall!(Gate::Newfstatat, dir, name, s.as_mut_ptr(), at) }?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.

@@ -4,25 +4,25 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void};
 
-use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
+use crate::signals::{HandledSignals, disposition, forget_handlers, set_disposition};
 
 /// The signals that ask this process to stop.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// The first signal that has arrived; 0 for none.
 static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
-/// Until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for [`asked`];
+/// Until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for [`pending_signal`];
 /// a second signal ends the process at once. Ignored signals stay ignored.
-pub fn hold() -> Guard {
+pub fn defer_signals() -> Guard {
     extern "C" fn on_signal(signal: c_int, _: *const libc::siginfo_t, _: *const c_void) {
         ARRIVED.store(signal, Ordering::SeqCst);
     }
     // SAFETY: the handler stores one word.
-    Guard(unsafe { Handled::new(SIGNALS, on_signal, libc::SA_RESETHAND) })
+    Guard(unsafe { HandledSignals::new(SIGNALS, on_signal, libc::SA_RESETHAND) })
 }
 
 /// The recorded signal that asks this process to stop, if any.
-pub fn asked() -> Option<i32> {
+pub fn pending_signal() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
@@ -35,12 +35,12 @@ pub fn record(signal: i32) {
     }
 }
 
-/// Ends [`hold`] in a child that has nothing to clean up: SIGINT, SIGTERM and SIGHUP end the child.
+/// Ends [`defer_signals`] in a child that has nothing to clean up: SIGINT, SIGTERM and SIGHUP end the child.
 pub fn end_hold() {
     forget_handlers(SIGNALS);
 }
 
-/// Changes [`hold`] in a child that must clean up, so that repeated signals are recorded, too: the
+/// Changes [`defer_signals`] in a child that must clean up, so that repeated signals are recorded, too: the
 /// child gets both the terminal's signal and the one that its parent passes on.
 pub fn record_all() {
     for signal in SIGNALS {
@@ -51,11 +51,11 @@ pub fn record_all() {
     }
 }
 
-/// Ends [`hold`] when nothing is left to clean up, instead of dropping [`Guard`]: the next signal
+/// Ends [`defer_signals`] when nothing is left to clean up, instead of dropping [`Guard`]: the next signal
 /// ends the process. If a signal has arrived, SIGTERM is ignored, since another process may be
 /// about to pass the same signal on ([`crate::process::Child::ask_to_stop`]).
 pub fn let_go(guard: Guard) {
-    if asked().is_some() {
+    if pending_signal().is_some() {
         set_disposition(libc::SIGTERM, libc::SIG_IGN);
     }
     end_hold();
@@ -68,7 +68,7 @@ pub fn let_go(guard: Guard) {
 pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
     extern "C" fn never(_: c_int, _: *const libc::siginfo_t, _: *const c_void) {}
     // SAFETY: the handler does nothing; it records the dispositions, and is replaced at once.
-    let before = unsafe { Handled::new(SIGNALS, never, 0) };
+    let before = unsafe { HandledSignals::new(SIGNALS, never, 0) };
     for signal in SIGNALS {
         set_disposition(signal, libc::SIG_IGN);
     }
@@ -77,9 +77,9 @@ pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Keeps the signal dispositions from before [`hold`]. Dropping the guard restores them, and raises
+/// Keeps the signal dispositions from before [`defer_signals`]. Dropping the guard restores them, and raises
 /// the recorded signal.
-pub struct Guard(Handled<3>);
+pub struct Guard(HandledSignals<3>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn a_held_signal_is_recorded_and_raised_again() {
         let status = crate::process::Child::fork(|| {
-            let guard = hold();
+            let guard = defer_signals();
             // SAFETY: no pointers.
             unsafe { libc::raise(libc::SIGTERM) };
-            if asked() == Some(libc::SIGTERM) {
+            if pending_signal() == Some(libc::SIGTERM) {
                 drop(guard);
             }
         })
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn a_signal_can_arrive_after_it_was_recorded() {
         let status = crate::process::Child::fork(|| {
-            let guard = hold();
+            let guard = defer_signals();
             let asked_after = |signal| {
                 record(signal);
-                asked()
+                pending_signal()
             };
             // Only the first signal that asks to stop is recorded.
             let signals = [libc::SIGKILL, libc::SIGINT, libc::SIGHUP];
@@ -129,7 +129,7 @@ mod tests {
                 signals.map(asked_after) == [None, Some(libc::SIGINT), Some(libc::SIGINT)];
             // SAFETY: no pointers.
             unsafe { libc::raise(libc::SIGINT) };
-            if !is_first || asked() != Some(libc::SIGINT) {
+            if !is_first || pending_signal() != Some(libc::SIGINT) {
                 crate::process::leave(1);
             }
             drop(guard);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, newfstatat, openat, statx};
+use crate::fs::{AtFlags, CWD, Open, Resolve, Stat, Statx, StatxMask, newfstatat, openat, statx};
 use crate::resolve::openat2;
 use crate::{Errno, Fd, Result};
 
@@ -14,14 +14,14 @@ use crate::{Errno, Fd, Result};
 const LONGEST: usize = libc::PATH_MAX as usize - 1;
 
 /// A directory and a name relative to it that is short enough for the kernel.
-pub struct Reach<'a> {
+pub struct SplitPath<'a> {
     from: Option<Fd>,
     base: BorrowedFd<'a>,
     rest: Cow<'a, CStr>,
 }
 
-impl Reach<'_> {
-    /// The directory that [`Reach::rest`] is relative to.
+impl SplitPath<'_> {
+    /// The directory that [`SplitPath::rest`] is relative to.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.from.as_ref().map_or(self.base, |fd| fd.as_fd())
     }
@@ -38,7 +38,7 @@ impl Reach<'_> {
 /// # Errors
 /// The errors of openat(2) for a piece; `EINVAL` for a name that contains a NUL; `ENAMETOOLONG` for
 /// a component of over 4095 bytes.
-pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
+pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<SplitPath<'a>> {
     let mut from: Option<Fd> = None;
     let rest = match name {
         // An empty name goes to the system call, which returns its error.
@@ -49,7 +49,7 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
             Ok(())
         })?,
     };
-    Ok(Reach {
+    Ok(SplitPath {
         from,
         base: dir,
         rest,
@@ -89,7 +89,7 @@ pub fn c_string(name: &[u8]) -> Result<CString> {
 }
 
 /// [`statx`] for a name of any length.
-pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
+pub fn statx_long(name: &[u8], at: AtFlags, want: StatxMask) -> Result<Statx> {
     let reach = reach(CWD, name)?;
     statx(reach.dir(), reach.rest(), at, want)
 }
@@ -100,7 +100,11 @@ pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
 /// expire (`acdirmin` in nfs(5)).
 pub fn refresh_parent(name: &[u8]) {
     // Ignore errors: opening `name` returns them, too.
-    let _ = statx_long(parent(name), At::STATX_FORCE_SYNC, Want::BASIC_STATS);
+    let _ = statx_long(
+        parent(name),
+        AtFlags::STATX_FORCE_SYNC,
+        StatxMask::BASIC_STATS,
+    );
 }
 
 /// The parent directory of a name, by its text; `/` and `.` are their own parents.
@@ -122,7 +126,7 @@ pub fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// [`newfstatat`] for a name of any length.
-pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: At) -> Result<Stat> {
+pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: AtFlags) -> Result<Stat> {
     let reach = reach(dir, name)?;
     newfstatat(reach.dir(), reach.rest(), at)
 }

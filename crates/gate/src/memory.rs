@@ -104,26 +104,26 @@ unsafe impl Atomic for AtomicU64 {}
 
 /// 64-bit words that this process shares with the children that it forks, or with a BPF program.
 #[derive(Debug)]
-pub struct Shared(Mapped);
+pub struct SharedWords(Mapped);
 
-impl Shared {
+impl SharedWords {
     /// Maps `len` words (at least one), all 0, that stay shared with children.
-    pub fn new(len: usize) -> Result<Shared> {
+    pub fn new(len: usize) -> Result<SharedWords> {
         let bytes = len.max(1).checked_mul(size_of::<AtomicU64>());
         let (bytes, flags) = (
             bytes.ok_or(Errno::ENOMEM)?,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
         );
-        Mapped::new(-1, 0, bytes, READ_WRITE, flags).map(Shared)
+        Mapped::new(-1, 0, bytes, READ_WRITE, flags).map(SharedWords)
     }
 
     /// Maps the first `bytes` bytes of a BPF array.
-    pub(crate) fn of_array(map: &Fd, bytes: usize) -> Result<Shared> {
-        Mapped::new(map.as_raw_fd(), 0, bytes, READ_WRITE, libc::MAP_SHARED).map(Shared)
+    pub(crate) fn of_array(map: &Fd, bytes: usize) -> Result<SharedWords> {
+        Mapped::new(map.as_raw_fd(), 0, bytes, READ_WRITE, libc::MAP_SHARED).map(SharedWords)
     }
 }
 
-impl Deref for Shared {
+impl Deref for SharedWords {
     type Target = [AtomicU64];
     fn deref(&self) -> &[AtomicU64] {
         let len = self.0.len / size_of::<AtomicU64>();

@@ -10,7 +10,7 @@ use crate::{Errno, Fd, Result};
 
 pub use crate::mount_id::mount_id;
 
-pub use crate::flags::Ask;
+pub use crate::flags::StatmountMask;
 
 /// The id of the mount namespace's root for [`listmount`].
 pub const LSMT_ROOT: u64 = u64::MAX;
@@ -78,7 +78,7 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
 /// # Errors
 /// `EOVERFLOW`: the buffer is too small. `ENOENT`: the mount is gone. `EPERM`: the caller's root
 /// does not reach the mount.
-pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
+pub fn statmount(id: u64, ask: StatmountMask, buffer: &mut [u8]) -> Result<()> {
     let request = MntIdReq::new(id, ask.bits());
     let (at, len) = (buffer.as_mut_ptr(), buffer.len());
     // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `len` bytes.

@@ -3,7 +3,7 @@
 //!
 //! A call that waits for a dead server has no time limit, but a process that makes it can be
 //! killed. Calls of this module are not counted, being no file-system work. A child returns its own
-//! counts through [`Shared`] memory ([`crate::Tally::publish`]) or in its output.
+//! counts through [`SharedWords`] memory ([`crate::Tally::publish`]) or in its output.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use libc::{c_int, c_long};
 
 use crate::errno::check;
-use crate::fs::{At, CWD, Want, statx};
+use crate::fs::{AtFlags, CWD, StatxMask, statx};
 use crate::meter;
 use crate::notify::{Event, poll};
 use crate::signals::set_disposition;
 use crate::{Errno, Fd, Result};
 
-pub use crate::memory::Shared;
+pub use crate::memory::SharedWords;
 
 /// How a process ended, and the CPU time that it used.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct ProcessEnd {
     /// Exit status; `None` if a signal ended the process.
     pub status: Option<i32>,
     /// The signal that ended the process; `None` if it exited.
@@ -56,7 +56,7 @@ fn has_one_thread(longest: Duration) -> bool {
 
 /// Number of threads of this process, by the links of /proc/self/task; `None` without /proc.
 fn threads() -> Option<u32> {
-    let seen = statx(CWD, c"/proc/self/task", At::empty(), Want::NLINK).ok()?;
+    let seen = statx(CWD, c"/proc/self/task", AtFlags::empty(), StatxMask::NLINK).ok()?;
     Some(seen.nlink.saturating_sub(2))
 }
 
@@ -65,7 +65,7 @@ fn threads() -> Option<u32> {
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
-    ended: Option<Ended>,
+    ended: Option<ProcessEnd>,
 }
 
 impl Child {
@@ -135,7 +135,7 @@ impl Child {
     }
 
     /// How the child ended, if it has; does not wait.
-    pub fn try_wait(&mut self) -> Option<Ended> {
+    pub fn try_wait(&mut self) -> Option<ProcessEnd> {
         if self.ended.is_none()
             && let Ok(Some(StateChange::Ended(ended))) = wait4(self.pid, libc::WNOHANG)
         {
@@ -145,7 +145,7 @@ impl Child {
     }
 
     /// Waits for the end of the child, for at most `limit`.
-    pub fn wait(&mut self, limit: Duration) -> Option<Ended> {
+    pub fn wait(&mut self, limit: Duration) -> Option<ProcessEnd> {
         let until = Instant::now() + limit;
         // SAFETY: no pointers. If the kernel has no pidfd_open (before 5.3), the loop below polls
         // every millisecond.
@@ -204,7 +204,7 @@ pub(crate) fn fork() -> Result<libc::pid_t> {
 /// A state change of a child, from wait4(2).
 pub(crate) enum StateChange {
     /// The child has ended.
-    Ended(Ended),
+    Ended(ProcessEnd),
     /// This signal has stopped the child; reported with `WUNTRACED`, and for a traced child.
     Stopped(c_int),
 }
@@ -227,9 +227,9 @@ pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<StateChan
 }
 
 /// Converts the status and usage of wait4(2) for a process that has ended.
-pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> Ended {
+pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> ProcessEnd {
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-    Ended {
+    ProcessEnd {
         status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         user: time(usage.ru_utime),
@@ -278,19 +278,19 @@ pub fn yield_to_others() {
 
 /// A raised priority of the calling thread, until it is dropped. Keeps the previous nice value.
 #[derive(Debug)]
-pub struct Ahead(c_long);
+pub struct RaisedPriority(c_long);
 
-impl Ahead {
+impl RaisedPriority {
     /// Raises the priority; `None` without `CAP_SYS_NICE`. Children that were forked before keep
     /// their priority. [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
-    pub fn get() -> Option<Ahead> {
+    pub fn get() -> Option<RaisedPriority> {
         const AHEAD: c_long = -15;
         let before = nice();
-        set_nice(AHEAD.min(before)).then_some(Ahead(before))
+        set_nice(AHEAD.min(before)).then_some(RaisedPriority(before))
     }
 }
 
-impl Drop for Ahead {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         set_nice(self.0);
     }
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_child_writes_into_shared_memory_and_is_reaped() {
-        let shared = Shared::new(2).unwrap();
+        let shared = SharedWords::new(2).unwrap();
         let mut child = Child::fork(|| shared[1].store(42, Ordering::Relaxed)).unwrap();
         assert_eq!(child.wait(LIMIT).unwrap().status, Some(0));
         assert_eq!(shared[1].load(Ordering::Relaxed), 42);
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn split_returns_in_both_processes() {
-        let shared = Shared::new(1).unwrap();
+        let shared = SharedWords::new(1).unwrap();
         match Child::split().unwrap() {
             None => {
                 shared[0].store(7, Ordering::Relaxed);
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_raised_priority_is_restored() {
         let before = nice();
-        if let Some(ahead) = Ahead::get() {
+        if let Some(ahead) = RaisedPriority::get() {
             assert!(nice() <= before.min(-15));
             drop(ahead);
         }

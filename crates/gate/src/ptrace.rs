@@ -11,7 +11,7 @@ use libc::{c_int, c_long, c_void};
 use crate::clock::monotonic;
 use crate::errno::check;
 use crate::memory::page_size;
-use crate::process::{Ended, ended};
+use crate::process::{ProcessEnd, ended};
 use crate::{Errno, Result};
 
 // Requests of ptrace(2): the C libraries disagree on the type of these constants, and lack some.
@@ -54,7 +54,7 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEEXEC;
 
 /// Traces a running thread, and its future children and threads. When this thread ends, the kernel
-/// detaches them, and they continue. The traced thread stops soon, with [`Stop::Begins`]: until
+/// detaches them, and they continue. The traced thread stops soon, with [`PtraceStop::Begins`]: until
 /// then its calls cause no stops.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ pub fn attach(tid: u32) -> Result<()> {
     interrupt(tid)
 }
 
-/// Makes a traced thread stop soon, with [`Stop::Begins`] unless it stops for another reason
+/// Makes a traced thread stop soon, with [`PtraceStop::Begins`] unless it stops for another reason
 /// before.
 ///
 /// # Errors
@@ -83,20 +83,20 @@ pub fn detach(tid: u32, signal: i32) -> Result<()> {
 
 /// Why a traced thread has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum PtraceStop {
     /// The thread enters a system call at which the filter stops.
     Enters,
     /// The thread returns from a system call.
     Returns,
     /// The thread has created a process or thread, whose id is [`event_message`]. The new one stops
-    /// too, with [`Stop::Begins`], before or after this stop.
+    /// too, with [`PtraceStop::Begins`], before or after this stop.
     Makes,
     /// execve(2) has loaded another program, and is about to return. The thread now has the
     /// process's id; [`event_message`] is its previous id.
     Execs,
-    /// The thread was just created, or continues after [`How::Listen`].
+    /// The thread was just created, or continues after [`ResumeMode::Listen`].
     Begins,
-    /// This signal, such as SIGSTOP, has stopped the thread's process: [`How::Listen`] must follow.
+    /// This signal, such as SIGSTOP, has stopped the thread's process: [`ResumeMode::Listen`] must follow.
     Group(i32),
     /// The thread is about to get this signal, which [`resume`] must deliver.
     Signal(i32),
@@ -104,11 +104,11 @@ pub enum Stop {
 
 /// A state change of a traced thread.
 #[derive(Clone, Copy, Debug)]
-pub enum Came {
+pub enum ThreadEvent {
     /// The thread has stopped, until [`resume`].
-    Stopped(Stop),
+    Stopped(PtraceStop),
     /// The thread has ended. The times are 0 unless they were requested.
-    Ended(Ended),
+    Ended(ProcessEnd),
 }
 
 /// Waits for a traced thread to stop or end. With `times`, reads the CPU times of a thread that has
@@ -119,7 +119,7 @@ pub enum Came {
 /// # Errors
 /// `ECHILD` if no traced thread is left; `EINTR` after a signal; `EAGAIN` if nothing happened while
 /// polling, or within the limit.
-pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32, Came)> {
+pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32, ThreadEvent)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -163,21 +163,21 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
         }
     };
     if !libc::WIFSTOPPED(status) {
-        return Ok((tid, Came::Ended(ended(status, &usage))));
+        return Ok((tid, ThreadEvent::Ended(ended(status, &usage))));
     }
     let signal = libc::WSTOPSIG(status);
     let stop = match status >> 16 {
-        libc::PTRACE_EVENT_SECCOMP => Stop::Enters,
+        libc::PTRACE_EVENT_SECCOMP => PtraceStop::Enters,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-            Stop::Makes
+            PtraceStop::Makes
         }
-        libc::PTRACE_EVENT_EXEC => Stop::Execs,
-        EVENT_STOP if signal == libc::SIGTRAP => Stop::Begins,
-        EVENT_STOP => Stop::Group(signal),
-        _ if signal == libc::SIGTRAP | 0x80 => Stop::Returns,
-        _ => Stop::Signal(signal),
+        libc::PTRACE_EVENT_EXEC => PtraceStop::Execs,
+        EVENT_STOP if signal == libc::SIGTRAP => PtraceStop::Begins,
+        EVENT_STOP => PtraceStop::Group(signal),
+        _ if signal == libc::SIGTRAP | 0x80 => PtraceStop::Returns,
+        _ => PtraceStop::Signal(signal),
     };
-    Ok((tid, Came::Stopped(stop)))
+    Ok((tid, ThreadEvent::Stopped(stop)))
 }
 
 /// Blocks SIGCHLD, which the kernel sends when a traced thread stops or ends, and returns a set
@@ -211,12 +211,12 @@ fn sleep_until(signals: &libc::sigset_t, until: u64) -> Result<()> {
 
 /// How a stopped thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ResumeMode {
     /// Run to the next stop.
     Cont = CONT as isize,
     /// Run to the next stop, or to the return of the present system call.
     Syscall = SYSCALL as isize,
-    /// Stay stopped until SIGCONT: after [`Stop::Group`].
+    /// Stay stopped until SIGCONT: after [`PtraceStop::Group`].
     Listen = LISTEN as isize,
 }
 
@@ -224,11 +224,11 @@ pub enum How {
 ///
 /// # Errors
 /// `ESRCH` if the thread has been killed meanwhile: [`wait`] will return it.
-pub fn resume(tid: u32, how: How, signal: i32) -> Result<()> {
+pub fn resume(tid: u32, how: ResumeMode, signal: i32) -> Result<()> {
     ptrace(how as c_long, tid, 0, signal as usize).map(drop)
 }
 
-/// The thread id that belongs to [`Stop::Makes`] or [`Stop::Execs`].
+/// The thread id that belongs to [`PtraceStop::Makes`] or [`PtraceStop::Execs`].
 pub fn event_message(tid: u32) -> Result<u32> {
     let mut message: libc::c_ulong = 0;
     ptrace(GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
@@ -249,18 +249,18 @@ struct SyscallInfo {
 
 /// The state of a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doing {
+pub struct StoppedThread {
     /// Architecture of the program, `AUDIT_ARCH_*`: [`crate::seccomp::ARCH`], unless it has a
     /// different word size.
     pub arch: u32,
     /// The system call that the thread enters or returns from.
-    pub call: Option<At>,
+    pub call: Option<SyscallStop>,
 }
 
 /// Entry or return of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum At {
+pub enum SyscallStop {
     Entry {
         number: u64,
         args: [u64; 6],
@@ -275,7 +275,7 @@ pub enum At {
 ///
 /// # Errors
 /// `EIO` before Linux 5.3.
-pub fn syscall_info(tid: u32) -> Result<Doing> {
+pub fn syscall_info(tid: u32) -> Result<StoppedThread> {
     let mut info = MaybeUninit::<SyscallInfo>::zeroed();
     let (len, at) = (size_of::<SyscallInfo>(), info.as_mut_ptr() as usize);
     ptrace(GET_SYSCALL_INFO, tid, len, at)?;
@@ -283,16 +283,16 @@ pub fn syscall_info(tid: u32) -> Result<Doing> {
     let info = unsafe { info.assume_init() };
     let [first, rest @ .., _] = info.words;
     let call = match info.op {
-        1 | 3 => Some(At::Entry {
+        1 | 3 => Some(SyscallStop::Entry {
             number: first,
             args: rest,
         }),
-        2 => Some(At::Exit {
+        2 => Some(SyscallStop::Exit {
             result: first.cast_signed(),
         }),
         _ => None,
     };
-    Ok(Doing {
+    Ok(StoppedThread {
         arch: info.arch,
         call,
     })
@@ -309,8 +309,8 @@ pub struct CallRegisters {
 }
 
 /// Indices in the general registers: of the call number, its arguments and its result.
-type Places = (usize, [usize; 6], usize);
-const REGISTERS: Option<Places> = if cfg!(target_arch = "x86_64") {
+type RegisterIndices = (usize, [usize; 6], usize);
+const REGISTERS: Option<RegisterIndices> = if cfg!(target_arch = "x86_64") {
     // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct
     Some((15, [14, 13, 12, 7, 9, 8], 10))
 } else if cfg!(target_arch = "aarch64") {
@@ -426,14 +426,14 @@ pub fn kill(pid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Held;
+    use crate::command::HeldCommand;
     use crate::seccomp::{ARCH, Filter};
 
     #[test]
     fn a_traced_command_stops_at_its_calls_and_its_memory_is_readable() {
         let filter = Filter::trace([libc::SYS_execve as u32], (u32::MAX, 0));
         let program = c"/bin/true";
-        let held = Held::fork(program, &[program.to_owned()], || {
+        let held = HeldCommand::fork(program, &[program.to_owned()], || {
             filter.install().map(drop)
         })
         .unwrap();
@@ -444,12 +444,12 @@ mod tests {
         let ended = loop {
             match wait(true, Duration::ZERO, None).unwrap() {
                 (tid, _) if tid != pid => {} // a child of another test, whose thread has ended
-                (_, Came::Ended(ended)) => break ended,
-                (tid, Came::Stopped(stop)) => {
+                (_, ThreadEvent::Ended(ended)) => break ended,
+                (tid, ThreadEvent::Stopped(stop)) => {
                     let doing = syscall_info(tid).unwrap();
                     assert_eq!(doing.arch, ARCH);
                     match (stop, doing.call) {
-                        (Stop::Enters, Some(At::Entry { number, args })) => {
+                        (PtraceStop::Enters, Some(SyscallStop::Entry { number, args })) => {
                             let mut name = [0; 4096];
                             let read = read_memory(tid, args[0], &mut name);
                             assert_eq!(
@@ -461,9 +461,9 @@ mod tests {
                             let registers = call_registers(tid).unwrap().unwrap();
                             assert_eq!((registers.number, registers.args), (number, args));
                         }
-                        (Stop::Execs, _) => assert_eq!(event_message(tid), Ok(pid)),
-                        (Stop::Returns, call) => {
-                            assert_eq!(call, Some(At::Exit { result: 0 }));
+                        (PtraceStop::Execs, _) => assert_eq!(event_message(tid), Ok(pid)),
+                        (PtraceStop::Returns, call) => {
+                            assert_eq!(call, Some(SyscallStop::Exit { result: 0 }));
                             assert_eq!(call_registers(tid).unwrap().unwrap().result, 0);
                         }
                         other => panic!("{other:?}"),
@@ -471,10 +471,10 @@ mod tests {
                     stops.push(stop);
                     resume(
                         tid,
-                        if stop == Stop::Returns {
-                            How::Cont
+                        if stop == PtraceStop::Returns {
+                            ResumeMode::Cont
                         } else {
-                            How::Syscall
+                            ResumeMode::Syscall
                         },
                         0,
                     )
@@ -484,7 +484,10 @@ mod tests {
         };
         assert_eq!(
             (&stops[..], ended.status),
-            (&[Stop::Enters, Stop::Execs, Stop::Returns][..], Some(0))
+            (
+                &[PtraceStop::Enters, PtraceStop::Execs, PtraceStop::Returns][..],
+                Some(0)
+            )
         );
     }
 }

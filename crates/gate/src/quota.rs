@@ -1,7 +1,7 @@
 //! The CPU quota of a cgroup.
 
 use crate::file::{read_kernel, read_kernel_in};
-use crate::flags::{At, Want};
+use crate::flags::{AtFlags, StatxMask};
 use crate::fs::{CWD, statx};
 use crate::long::c_string;
 
@@ -48,7 +48,13 @@ fn lowest(membership: &[u8], top: &[u8]) -> Option<Quota> {
         let dirs = ends.map(|end| [&root, &path[..end]].concat());
         let limits = dirs.filter_map(|dir| Some((limit(&dir, is_v2)?, dir)));
         let (processors, dir) = limits.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let dir = statx(CWD, &c_string(&dir).ok()?, At::empty(), Want::BASIC_STATS).ok()?;
+        let dir = statx(
+            CWD,
+            &c_string(&dir).ok()?,
+            AtFlags::empty(),
+            StatxMask::BASIC_STATS,
+        )
+        .ok()?;
         Some(Quota {
             cgroup: dir.ino,
             processors,

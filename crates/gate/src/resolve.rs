@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use crate::fs::{At, CWD, Dev, FileType, Open, Resolve, Want, openat, statx};
+use crate::fs::{AtFlags, CWD, Dev, FileType, Open, Resolve, StatxMask, openat, statx};
 use crate::gates::Gate;
 use crate::mount_id::mount_id_in_proc;
 use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
@@ -94,13 +94,18 @@ fn is_path_of_symlink(fd: &Fd, asked: Open) -> Result<bool> {
     if !asked.contains(Open::PATH) || asked.intersects(Open::NOFOLLOW | Open::DIRECTORY) {
         return Ok(false);
     }
-    let seen = statx(fd, c"", At::EMPTY_PATH, Want::TYPE)?;
+    let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE)?;
     Ok(seen.file_type == FileType::Symlink)
 }
 
 /// The mount id of an open file, if the kernel reports it, and the device.
 fn mount_of(fd: BorrowedFd<'_>) -> Result<(Option<u64>, Dev)> {
-    let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)?;
+    let seen = statx(
+        fd,
+        c"",
+        AtFlags::EMPTY_PATH,
+        StatxMask::BASIC_STATS | StatxMask::MNT_ID,
+    )?;
     let id = seen.mnt_id.or_else(|| mount_id_in_proc(fd.as_raw_fd()));
     Ok((id, seen.dev))
 }
@@ -137,7 +142,8 @@ mod tests {
         let root = openat(CWD, c"/", place).unwrap();
         let scan = Open::SCAN;
         let identity = |opened: Result<Fd>| {
-            let seen = opened.and_then(|fd| statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS));
+            let seen =
+                opened.and_then(|fd| statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS));
             match seen.map(|seen| (seen.dev, seen.ino)) {
                 // openat(2) with O_DIRECTORY returns ENOTDIR for a symlink, and reaches a symlink
                 // on another mount before the check.

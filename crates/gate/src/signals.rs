@@ -32,16 +32,20 @@ pub(crate) fn forget_handlers(signals: impl IntoIterator<Item = c_int>) {
 pub(crate) type Handler = extern "C" fn(c_int, *const libc::siginfo_t, *const c_void);
 
 /// The previous dispositions of signals that got a handler; dropping this restores them.
-pub(crate) struct Handled<const N: usize>([(c_int, libc::sigaction); N]);
+pub(crate) struct HandledSignals<const N: usize>([(c_int, libc::sigaction); N]);
 
-impl<const N: usize> Handled<N> {
+impl<const N: usize> HandledSignals<N> {
     /// Installs a handler for signals; ignored signals stay ignored. `flags` are those of
     /// sigaction(2).
     ///
     /// # Safety
     /// The handler must be async-signal-safe: see signal-safety(7).
-    pub(crate) unsafe fn new(signals: [c_int; N], handler: Handler, flags: c_int) -> Handled<N> {
-        Handled(signals.map(|signal| {
+    pub(crate) unsafe fn new(
+        signals: [c_int; N],
+        handler: Handler,
+        flags: c_int,
+    ) -> HandledSignals<N> {
+        HandledSignals(signals.map(|signal| {
             let before = disposition(signal);
             if before.sa_sigaction != libc::SIG_IGN {
                 // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the caller
@@ -65,7 +69,7 @@ impl<const N: usize> Handled<N> {
     }
 }
 
-impl<const N: usize> Drop for Handled<N> {
+impl<const N: usize> Drop for HandledSignals<N> {
     fn drop(&mut self) {
         self.put_back();
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gate::file::{kernel_field, read_kernel};
-use gate::fs::{At, CWD, Want, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, StatxMask, readlinkat, statx};
 use gate::interrupt;
 use gate::process::{is_me, is_root};
 
@@ -13,7 +13,7 @@ use crate::listing::numbers_in;
 
 /// The processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AttachTarget {
     /// These processes, and the children that they start later.
     Processes(Vec<u32>),
     /// All processes, present and future, of the cgroup with this directory and of its descendants.
@@ -25,7 +25,7 @@ pub enum Target {
 /// The processes to attach to, and for how long.
 pub struct Attach<'a> {
     /// The processes to attach to.
-    pub target: Target,
+    pub target: AttachTarget,
     /// When to detach. Metering ends earlier when the last of the processes has ended, or on
     /// SIGINT, SIGTERM or SIGHUP.
     pub duration: Option<Duration>,
@@ -41,9 +41,9 @@ impl Attach<'_> {
     /// The first process or cgroup that cannot be attached to, and why.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         match &self.target {
-            Target::Processes(processes) => check_all(processes),
-            Target::Cgroup(path) => Cgroup::open(path).map(drop),
-            Target::Machine => Ok(()),
+            AttachTarget::Processes(processes) => check_all(processes),
+            AttachTarget::Cgroup(path) => Cgroup::open(path).map(drop),
+            AttachTarget::Machine => Ok(()),
         }
     }
 
@@ -53,8 +53,8 @@ impl Attach<'_> {
     /// [`Unavailable::OnlyProcesses`]
     pub(crate) fn processes(&self) -> Result<&[u32], Unavailable> {
         match &self.target {
-            Target::Processes(processes) => Ok(processes),
-            Target::Cgroup(_) | Target::Machine => Err(Unavailable::OnlyProcesses),
+            AttachTarget::Processes(processes) => Ok(processes),
+            AttachTarget::Cgroup(_) | AttachTarget::Machine => Err(Unavailable::OnlyProcesses),
         }
     }
 
@@ -81,7 +81,7 @@ pub(crate) fn ended_before(wanted: &[u32], attached: &[u32]) -> Result<Vec<u32>,
 
 /// Whether the user wants fathom to detach.
 pub(crate) fn is_asked_to_stop() -> bool {
-    interrupt::asked().is_some()
+    interrupt::pending_signal().is_some()
 }
 
 /// The PID of fathom in the PID namespace of /proc.
@@ -139,7 +139,7 @@ fn check(pid: u32) -> Result<(), TargetError> {
         return Err(TargetError::NoProcess(pid));
     }
     let dir = gate::long::c_string(format!("/proc/{pid}").as_bytes());
-    let owner = dir.and_then(|dir| statx(CWD, &dir, At::empty(), Want::UID));
+    let owner = dir.and_then(|dir| statx(CWD, &dir, AtFlags::empty(), StatxMask::UID));
     match owner {
         Ok(owner) if is_root() || is_me(owner.uid) => Ok(()),
         Ok(_) => Err(TargetError::OtherUser(pid)),

@@ -1,6 +1,6 @@
 //! Meter `auto`: the cheapest meter that works on this machine.
 
-use crate::call::{Choice, Meter, Metered};
+use crate::call::{Meter, MeterReason, Metered};
 use crate::error::{Error, Unavailable};
 
 /// The name of the automatic choice, as in `--meter auto`.
@@ -17,7 +17,7 @@ pub(crate) fn run(
             Err(Error::Unavailable(why)) => refused.push((meter.name(), why)),
             Err(error) => return Err(error),
             Ok(mut metered) => {
-                metered.choice = Choice::Cheapest(refused);
+                metered.choice = MeterReason::Cheapest(refused);
                 return Ok(metered);
             }
         }
@@ -40,14 +40,14 @@ mod tests {
 
     use super::*;
     use crate::attach::Attach;
-    use crate::call::{Command, Ended, Listener};
-    use crate::error::{CommandError, Step};
+    use crate::call::{Command, CommandEnd, Listener};
+    use crate::error::{CommandError, MeterStep};
     use gate::Errno;
 
     /// A meter with a given name and given results of `check` and `run`, for tests.
-    struct Fake(&'static str, Result<(), Unavailable>, Result<(), Error>);
+    struct FakeMeter(&'static str, Result<(), Unavailable>, Result<(), Error>);
 
-    impl Meter for Fake {
+    impl Meter for FakeMeter {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -57,13 +57,13 @@ mod tests {
         fn run(&self, _: &Command, _: u64, _: &mut dyn Listener) -> Result<Metered, Error> {
             self.2.clone().map(|()| Metered {
                 meter: self.0,
-                choice: Choice::Requested,
+                choice: MeterReason::Requested,
                 warnings: Vec::new(),
                 totals: Vec::new(),
                 unfinished: 0,
                 lost: 0,
                 overhead: Duration::ZERO,
-                ended: Ended::Exited(0),
+                ended: CommandEnd::Exited(0),
                 real: Duration::ZERO,
                 user: Duration::ZERO,
                 sys: Duration::ZERO,
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    fn auto(meters: Vec<Fake>) -> Result<(&'static str, String), Error> {
+    fn auto(meters: Vec<FakeMeter>) -> Result<(&'static str, String), Error> {
         let meters: Vec<Box<dyn Meter>> = meters
             .into_iter()
             .map(|meter| Box::new(meter) as Box<dyn Meter>)
@@ -92,9 +92,9 @@ mod tests {
         let broken = || Err(Unavailable::BpfObject.into());
         let old = || Err(Unavailable::NeedsLinux("5.8"));
         let (meter, why) = auto(vec![
-            Fake("a", old(), Ok(())),
-            Fake("b", Ok(()), broken()),
-            Fake("c", Ok(()), Ok(())),
+            FakeMeter("a", old(), Ok(())),
+            FakeMeter("b", Ok(()), broken()),
+            FakeMeter("c", Ok(()), Ok(())),
         ])
         .unwrap();
         assert_eq!(
@@ -105,10 +105,14 @@ mod tests {
             )
         );
         assert_eq!(
-            auto(vec![Fake("a", Ok(()), Ok(()))]).unwrap().1,
+            auto(vec![FakeMeter("a", Ok(()), Ok(()))]).unwrap().1,
             "it has the lowest overhead"
         );
-        let none = auto(vec![Fake("a", old(), Ok(())), Fake("b", Ok(()), broken())]).unwrap_err();
+        let none = auto(vec![
+            FakeMeter("a", old(), Ok(())),
+            FakeMeter("b", Ok(()), broken()),
+        ])
+        .unwrap_err();
         assert_eq!(
             none.to_string(),
             "no meter works here: a: requires Linux 5.8; b: cannot link the BPF programs"
@@ -118,11 +122,11 @@ mod tests {
     #[test]
     fn no_other_meter_is_tried_after_the_command_failed_or_began() {
         let missing = || Error::Command(CommandError::Empty);
-        let late = || Error::Late(Step::Wait, Errno::EIO);
+        let late = || Error::Late(MeterStep::Wait, Errno::EIO);
         for failure in [missing(), late()] {
             let meters = vec![
-                Fake("a", Ok(()), Err(failure.clone())),
-                Fake("b", Ok(()), Ok(())),
+                FakeMeter("a", Ok(()), Err(failure.clone())),
+                FakeMeter("b", Ok(()), Ok(())),
             ];
             assert_eq!(auto(meters).unwrap_err(), failure);
         }

@@ -8,7 +8,7 @@ use gate::Errno;
 
 use crate::attach::Attach;
 use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
-use crate::names::{Attached, DescriptorKind};
+use crate::names::{AttachedProcess, DescriptorKind};
 
 /// The maximum length of a reported path name in bytes; longer ones are truncated. It is `PATH_MAX`
 /// without the NUL, so the kernel accepts no longer path.
@@ -106,7 +106,7 @@ pub struct IntervalSum {
 /// happened, as far as the meter knows that order.
 pub trait Listener {
     /// The meter has attached to a process that was already running.
-    fn attach(&mut self, _process: &Attached) {}
+    fn attach(&mut self, _process: &AttachedProcess) {}
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
     /// A call took [`LONG_CALL`] or longer after the limit of reported calls was reached.
@@ -146,7 +146,7 @@ impl Command {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandEnd {
     /// The command exited with this status.
     Exited(i32),
     /// A signal with this number killed the command.
@@ -155,20 +155,22 @@ pub enum Ended {
     Detached(usize),
 }
 
-impl From<&gate::process::Ended> for Ended {
-    fn from(ended: &gate::process::Ended) -> Ended {
+impl From<&gate::process::ProcessEnd> for CommandEnd {
+    fn from(ended: &gate::process::ProcessEnd) -> CommandEnd {
         let status = ended.status.unwrap_or_default();
-        ended.signal.map_or(Ended::Exited(status), Ended::Killed)
+        ended
+            .signal
+            .map_or(CommandEnd::Exited(status), CommandEnd::Killed)
     }
 }
 
-impl Ended {
+impl CommandEnd {
     /// The exit status for the caller, as a shell's: that of the command, or 128 plus the signal.
     pub fn status(self) -> i32 {
         match self {
-            Ended::Exited(status) => status,
-            Ended::Killed(signal) => 128 + signal,
-            Ended::Detached(_) => 0,
+            CommandEnd::Exited(status) => status,
+            CommandEnd::Killed(signal) => 128 + signal,
+            CommandEnd::Detached(_) => 0,
         }
     }
 }
@@ -194,7 +196,7 @@ pub struct Total {
 
 /// Why a meter was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum MeterReason {
     /// The user asked for this meter by name.
     Requested,
     /// This meter reports every call individually, and loses none.
@@ -203,15 +205,15 @@ pub enum Choice {
     Cheapest(Vec<Refusal>),
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for MeterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Choice::Requested => f.write_str("chosen with --meter"),
-            Choice::Exact => f.write_str("it loses no call"),
-            Choice::Cheapest(refused) if refused.is_empty() => {
+            MeterReason::Requested => f.write_str("chosen with --meter"),
+            MeterReason::Exact => f.write_str("it loses no call"),
+            MeterReason::Cheapest(refused) if refused.is_empty() => {
                 f.write_str("it has the lowest overhead")
             }
-            Choice::Cheapest(refused) => {
+            MeterReason::Cheapest(refused) => {
                 write!(
                     f,
                     "it has the lowest overhead of those that work here ({})",
@@ -228,7 +230,7 @@ pub struct Metered {
     /// The name of the meter.
     pub meter: &'static str,
     /// Why this meter was used.
-    pub choice: Choice,
+    pub choice: MeterReason,
     /// Limits of the measurement: what the meter did not see or had no room for.
     pub warnings: Vec<WarningKind>,
     /// All calls, unordered; each (program, pid, number) once.
@@ -240,7 +242,7 @@ pub struct Metered {
     /// The time that metering cost the metered processes, summed, as far as this is known.
     pub overhead: Duration,
     /// How the command itself ended.
-    pub ended: Ended,
+    pub ended: CommandEnd,
     /// From the start of the command to the end of the last metered process.
     pub real: Duration,
     /// User CPU time of the metered processes.
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn a_signal_is_passed_on_as_a_shell_does() {
         assert_eq!(
-            [Ended::Exited(3), Ended::Killed(9)].map(Ended::status),
+            [CommandEnd::Exited(3), CommandEnd::Killed(9)].map(CommandEnd::status),
             [3, 137]
         );
     }

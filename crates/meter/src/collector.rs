@@ -2,34 +2,34 @@
 
 use std::time::Duration;
 
-use gate::command::{Held, Running, Unstarted};
+use gate::command::{HeldCommand, Running, StartError};
 use gate::{clock, usage};
 
 use crate::call::{
-    Call, Choice, Command, Ended, Fork, Interval, IntervalSum, LONG_CALL, Listener, LongCall,
-    Meter, Metered,
+    Call, Command, CommandEnd, Fork, Interval, IntervalSum, LONG_CALL, Listener, LongCall, Meter,
+    MeterReason, Metered,
 };
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, WarningKind};
+use crate::error::{Error, MeterStep, WarningKind};
 use crate::families::Families;
-use crate::names::{Attached, DescriptorKind};
+use crate::names::{AttachedProcess, DescriptorKind};
 use crate::totals::{ProgramIndex, Sums, Totals};
 
 /// How a command ended, and the elapsed and CPU time of it and its descendants.
-pub(crate) struct Timing {
-    pub(crate) ended: Ended,
+pub(crate) struct CommandTiming {
+    pub(crate) ended: CommandEnd,
     pub(crate) real: Duration,
     pub(crate) user: Duration,
     pub(crate) sys: Duration,
 }
 
-impl Timing {
+impl CommandTiming {
     /// The timing of processes that a meter attached to at `start` (nanoseconds of
     /// `CLOCK_MONOTONIC`) and detaches from now.
-    pub(crate) fn detached(processes: usize, start: u64, cpu: CpuTime) -> Timing {
+    pub(crate) fn detached(processes: usize, start: u64, cpu: CpuTime) -> CommandTiming {
         let (user, sys) = cpu.times();
-        Timing {
-            ended: Ended::Detached(processes),
+        CommandTiming {
+            ended: CommandEnd::Detached(processes),
             real: Duration::from_nanos(clock::monotonic().saturating_sub(start)),
             user,
             sys,
@@ -40,23 +40,23 @@ impl Timing {
 /// Starts a command, and calls `follow` to meter it until it and all its descendants have ended.
 /// `prepare` is the step to report if the child process cannot be prepared.
 pub(crate) fn run_held(
-    held: Held,
+    held: HeldCommand,
     command: &Command,
-    prepare: Step,
-    follow: impl FnOnce(&mut Running) -> Result<Ended, Error>,
-) -> Result<Timing, Error> {
+    prepare: MeterStep,
+    follow: impl FnOnce(&mut Running) -> Result<CommandEnd, Error>,
+) -> Result<CommandTiming, Error> {
     let before = usage::children_time();
     let start = clock::monotonic();
-    let mut running = held.go().map_err(Step::Start.early())?;
+    let mut running = held.go().map_err(MeterStep::Start.before_start())?;
     let ended = follow(&mut running)?;
     let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
     match running.unstarted() {
-        Some(Unstarted::NotRun(errno)) => return Err(command.not_executed(errno)),
-        Some(Unstarted::Unprepared(errno)) => return Err(prepare.early()(errno)),
+        Some(StartError::NotRun(errno)) => return Err(command.not_executed(errno)),
+        Some(StartError::Unprepared(errno)) => return Err(prepare.before_start()(errno)),
         None => {}
     }
     let after = usage::children_time();
-    Ok(Timing {
+    Ok(CommandTiming {
         ended,
         real,
         user: after.0.saturating_sub(before.0),
@@ -210,7 +210,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Reports to the listener that a running process is metered from now on.
-    pub(crate) fn attach(&mut self, process: &Attached) {
+    pub(crate) fn attach(&mut self, process: &AttachedProcess) {
         let pid = process.pid;
         for &tid in process.threads.iter().filter(|tid| **tid != pid) {
             self.families.fork(&Fork {
@@ -240,14 +240,14 @@ impl<'a> Collector<'a> {
     }
 
     /// The result of a run in which metering made each call `overhead` nanoseconds longer.
-    pub(crate) fn finish(self, meter: &dyn Meter, overhead: u64, timing: Timing) -> Metered {
+    pub(crate) fn finish(self, meter: &dyn Meter, overhead: u64, timing: CommandTiming) -> Metered {
         let (totals, full_tables) = self.totals.finish();
         let calls: u64 = totals.iter().map(|total| total.calls).sum();
         let mut warnings = self.warnings;
         warnings.extend(full_tables);
         Metered {
             meter: meter.name(),
-            choice: Choice::Requested,
+            choice: MeterReason::Requested,
             warnings,
             totals,
             unfinished: self.unfinished,

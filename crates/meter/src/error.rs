@@ -21,7 +21,7 @@ pub enum Error {
     Unavailable(#[from] Unavailable),
     /// The meter failed after the command had begun. Trying a different meter would run it twice.
     #[error("cannot {0}: {1}")]
-    Late(Step, Errno),
+    Late(MeterStep, Errno),
 }
 
 /// Why a process or a cgroup cannot be attached to.
@@ -96,7 +96,7 @@ pub enum Unavailable {
     NeedsLinux(&'static str),
     /// A step failed before the command began.
     #[error("cannot {0}: {1}")]
-    Step(Step, Errno),
+    Step(MeterStep, Errno),
     /// A BPF map or ring cannot be created.
     #[error("{}", map_refused(*.0))]
     BpfMap(Errno),
@@ -182,7 +182,7 @@ fn program_refused(errno: Errno, log: &str) -> String {
 
 /// A step of metering that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Step {
+pub enum MeterStep {
     #[error("fork")]
     Fork,
     #[error("share memory")]
@@ -205,14 +205,14 @@ pub enum Step {
     WriteMaps,
 }
 
-impl Step {
+impl MeterStep {
     /// The error if this step failed before the command began.
-    pub(crate) fn early(self) -> impl FnOnce(Errno) -> Error {
+    pub(crate) fn before_start(self) -> impl FnOnce(Errno) -> Error {
         move |errno| Unavailable::Step(self, errno).into()
     }
 
     /// The error if this step failed after the command had begun.
-    pub(crate) fn late(self) -> impl FnOnce(Errno) -> Error {
+    pub(crate) fn after_start(self) -> impl FnOnce(Errno) -> Error {
         move |errno| Error::Late(self, errno)
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
 use gate::fd::Fd;
-use gate::fs::{At, CWD, FileType, Open, Want, openat, pread64, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, StatxMask, openat, pread64, readlinkat, statx};
 
 /// The absolute path of the executable of a process that has called execve(2) with `called`. As the
 /// process may have ended or executed a different program since, /proc/PID/exe is trusted only if
@@ -18,8 +18,9 @@ pub(crate) fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
     {
         return running.clone();
     }
-    let has_inode =
-        |name: &CStr| statx(CWD, name, At::empty(), Want::INO).is_ok_and(|file| file.ino == inode);
+    let has_inode = |name: &CStr| {
+        statx(CWD, name, AtFlags::empty(), StatxMask::INO).is_ok_and(|file| file.ino == inode)
+    };
     let found = if inode > 0 {
         running.filter(|_| has_inode(&exe)).or_else(|| {
             let (file, name) = resolve(called)?;
@@ -61,7 +62,7 @@ fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
         let (file, name) = resolve(&called)?;
         // Check the type first: the metered process chose the name, and opening a device or FIFO
         // for reading can have side effects.
-        let seen = statx(&file, c"", At::EMPTY_PATH, Want::TYPE).ok()?;
+        let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).ok()?;
         if seen.file_type != FileType::Regular {
             return None;
         }

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use gate::Errno;
-use gate::fs::{At, CWD, FileType, Want, statx};
+use gate::fs::{AtFlags, CWD, FileType, StatxMask, statx};
 use gate::lookup::{Permission, check_permission};
 
 use crate::call::Command;
@@ -40,7 +40,7 @@ impl Command {
             let Ok(program) = CString::new([dir, b"/", name.as_bytes()].concat()) else {
                 continue;
             };
-            match statx(CWD, &program, At::empty(), Want::TYPE) {
+            match statx(CWD, &program, AtFlags::empty(), StatxMask::TYPE) {
                 Ok(file) if file.file_type != FileType::Regular => {}
                 Ok(_) if check_permission(program.as_bytes(), Permission::Execute).is_err() => {
                     refused = Some(program);

@@ -50,7 +50,7 @@ pub use unmetered::run_unmetered;
 use gate::interrupt;
 
 use crate::attach::Attach;
-use crate::call::{Choice, Command, Listener, Meter, Metered};
+use crate::call::{Command, Listener, Meter, MeterReason, Metered};
 
 /// Every meter, in increasing order of overhead.
 pub fn all() -> Vec<Box<dyn Meter>> {
@@ -71,7 +71,7 @@ pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result
     meters.sort_by_key(|meter| meter.name() != exact);
     let mut metered = auto::run(&meters, |meter| meter.run(command, u64::MAX, to))?;
     if metered.meter == exact {
-        metered.choice = Choice::Exact;
+        metered.choice = MeterReason::Exact;
     }
     Ok(metered)
 }
@@ -102,7 +102,7 @@ pub fn attach(
     to: &mut dyn Listener,
 ) -> Result<Metered, Error> {
     attach.check()?;
-    let guard = interrupt::hold();
+    let guard = interrupt::defer_signals();
     let metered = start(name, |meter| meter.attach(attach, calls, to));
     interrupt::let_go(guard);
     metered

@@ -28,12 +28,12 @@ use std::rc::Rc;
 
 use foldhash::HashMap;
 
-pub use attached::Attached;
+pub use attached::AttachedProcess;
 pub(crate) use attached::OpenFiles;
-pub use inherited::Inherited;
+pub use inherited::InheritedFiles;
 pub use kind::DescriptorKind;
 pub(crate) use kind::seen;
-pub use subject::{Name, Subject, components};
+pub use subject::{CallFile, Name, components};
 pub use table::MOST_BYTES;
 
 use self::lookup::{all_real, subject};
@@ -51,7 +51,7 @@ pub struct Names {
     tasks: HashMap<u32, NamedTask>,
     /// Number of threads that are not the main threads of their processes.
     threads: usize,
-    inherited: Option<Inherited>,
+    inherited: Option<InheritedFiles>,
     /// Read /proc/PID/fd to learn the kind of unknown descriptors.
     asks_proc: bool,
     /// The root and the mount namespace of the first process that a meter attached to.
@@ -66,7 +66,7 @@ pub struct Names {
 
 impl Names {
     /// Tracks processes, of which the first one begins with `inherited`.
-    pub fn new(inherited: Inherited) -> Names {
+    pub fn new(inherited: InheritedFiles) -> Names {
         Names {
             inherited: Some(inherited),
             ..Names::default()
@@ -76,7 +76,7 @@ impl Names {
     /// Also reads /proc when a call uses a descriptor that no call has opened, to tell a pipe from
     /// a socket. If the process has ended or closed the descriptor by then, it is
     /// [`DescriptorKind::Unknown`].
-    pub fn asking_proc(inherited: Inherited) -> Names {
+    pub fn asking_proc(inherited: InheritedFiles) -> Names {
         Names {
             asks_proc: true,
             ..Names::new(inherited)
@@ -87,7 +87,7 @@ impl Names {
     pub fn of_machine() -> Names {
         Names {
             root: OpenFiles::own_root(),
-            ..Names::asking_proc(Inherited::default())
+            ..Names::asking_proc(InheritedFiles::default())
         }
     }
 
@@ -98,13 +98,13 @@ impl Names {
 
     /// The file that a call is about. Tracks the effects of the call on descriptors, working
     /// directory and root.
-    pub fn call(&mut self, call: &Call<'_>) -> Subject {
+    pub fn call(&mut self, call: &Call<'_>) -> CallFile {
         let Some(syscall) = syscalls::by_number(call.number) else {
-            return Subject::default();
+            return CallFile::default();
         };
         let tid = self.find_or_add(call.pid, call.tid);
         let Some((tid, task)) = tid.and_then(|tid| Some((tid, self.tasks.get(&tid)?))) else {
-            return Subject::default();
+            return CallFile::default();
         };
         let mut about = subject(task, syscall, call);
         if !about.by_name {
@@ -116,8 +116,8 @@ impl Names {
 
     /// A process is metered from now on. Absolute names of processes whose root or mount namespace
     /// differs from that of the first such process are unknown.
-    pub fn attach(&mut self, process: &Attached) {
-        let Attached { pid, open, .. } = process;
+    pub fn attach(&mut self, process: &AttachedProcess) {
+        let AttachedProcess { pid, open, .. } = process;
         let threads = self.tasks.iter();
         let stale = threads.filter(|(tid, task)| task.process == *pid || *tid == pid);
         let stale: Vec<u32> = stale.map(|(tid, _)| *tid).collect();
@@ -213,7 +213,7 @@ impl Names {
             self.forgotten += 1;
             return None;
         }
-        let Inherited {
+        let InheritedFiles {
             cwd,
             files,
             unnamed,

@@ -55,7 +55,7 @@ pub enum Kind {
 
 /// The directory to which a relative path argument is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum At {
+pub enum PathBase {
     /// The path is relative to the working directory.
     Here,
     /// The path is relative to the directory in this descriptor argument; to the working directory
@@ -71,7 +71,7 @@ pub struct Name {
     /// The index of the argument, from 0.
     pub arg: usize,
     /// The directory that the path is relative to, unless it is absolute.
-    pub at: At,
+    pub at: PathBase,
 }
 
 /// A system call in the table of this architecture.
@@ -127,17 +127,20 @@ pub(crate) const CLONE_NEWNS: u64 = 0x2_0000;
 pub(crate) const CLONE_NEWUSER: u64 = 0x1000_0000;
 
 const fn here(arg: usize) -> Name {
-    Name { arg, at: At::Here }
+    Name {
+        arg,
+        at: PathBase::Here,
+    }
 }
 
 const fn below(fd: usize, arg: usize) -> Name {
-    let at = At::Fd(fd);
+    let at = PathBase::Fd(fd);
     Name { arg, at }
 }
 
 const TEXT: Name = Name {
     arg: 0,
-    at: At::Nowhere,
+    at: PathBase::Nowhere,
 };
 
 const NO_NAME: &[Name] = &[];

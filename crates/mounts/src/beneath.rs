@@ -17,37 +17,40 @@ use std::time::Duration;
 use base::child::times_out;
 use base::path::{below, join};
 use base::warning::Warning;
-use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
 use crate::check::ANSWER_WITHIN;
-use crate::error::{Error, Loss, WarningKind};
+use crate::error::{Error, MissingPart, WarningKind};
 use crate::kind::may_hang;
 use crate::method::breadth::Queue;
 use crate::method::{SearchContext, SearchProgress};
-pub use crate::point::Beneath;
+pub use crate::point::HiddenFiles;
 use crate::point::{Point, PointKind};
 use crate::root::Root;
 use crate::table::read_either;
 use crate::tree::Tree;
 
-type Looked = Result<Beneath, (Gate, Errno)>;
+type HiddenFilesResult = Result<HiddenFiles, (Gate, Errno)>;
 
 /// Counts the files beneath each mount point.
 ///
 /// # Errors
 /// The mount table cannot be read.
-pub fn look(points: &mut [Point], context: &mut SearchContext<'_>) -> Result<(), Error> {
+pub fn count_hidden_files(
+    points: &mut [Point],
+    context: &mut SearchContext<'_>,
+) -> Result<(), Error> {
     let top = Root::open(b"/").ok().and_then(|root| root.anchor);
     let (table, _) = read_either(false, top)?;
     let tree = Tree::new(&table.mounts);
     let top = top.or_else(|| tree.anchor(b"/"));
     let uncovered = uncovered(&tree, &table.mounts, top);
-    let mut copies = Copies::default();
+    let mut copies = MountClones::default();
     let mut covered = Vec::new();
     for (at, point) in points.iter_mut().enumerate() {
         let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
@@ -81,7 +84,7 @@ fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> 
 }
 
 /// Records the files beneath a mount point, or why they cannot be counted.
-fn record(point: &mut Point, looked: Looked, context: &mut SearchContext<'_>) {
+fn record(point: &mut Point, looked: HiddenFilesResult, context: &mut SearchContext<'_>) {
     match looked {
         Ok(beneath) => point.beneath = Some(beneath),
         Err((gate, errno)) => {
@@ -94,10 +97,15 @@ fn record(point: &mut Point, looked: Looked, context: &mut SearchContext<'_>) {
 
 /// Clones of mounts, without the mounts on them, by mount id.
 #[derive(Default)]
-struct Copies(HashMap<u64, Result<Fd, Errno>>);
+struct MountClones(HashMap<u64, Result<Fd, Errno>>);
 
-impl Copies {
-    fn look(&mut self, parent: &Mount, point: &Point, context: &mut SearchContext<'_>) -> Looked {
+impl MountClones {
+    fn look(
+        &mut self,
+        parent: &Mount,
+        point: &Point,
+        context: &mut SearchContext<'_>,
+    ) -> HiddenFilesResult {
         let missing = (Gate::OpenTree, Errno::ENOENT);
         let from = parent.target.as_deref().ok_or(missing)?;
         let rest = below(from, &point.target)
@@ -122,7 +130,7 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
 /// Whether statx(2) of the path `rest` in a clone of the mount at `from` returns in time, with
 /// success or an error.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
-    let Ok(tally) = Shared::new(Tally::WORDS) else {
+    let Ok(tally) = SharedWords::new(Tally::WORDS) else {
         return true;
     };
     let touch = || {
@@ -134,8 +142,8 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
         });
         publish();
-        let at = At::EMPTY_PATH | At::STATX_FORCE_SYNC;
-        let _ = place.map(|place| statx(&place, c"", at, Want::BASIC_STATS));
+        let at = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let _ = place.map(|place| statx(&place, c"", at, StatxMask::BASIC_STATS));
         publish();
     };
     let answered = !times_out(ANSWER_WITHIN, touch);
@@ -156,7 +164,7 @@ fn look_under_covers(
     /// directories; or 2, gate and errno.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
+    let shared = match SharedWords::new(which.len() * WORDS + Tally::WORDS) {
         Ok(shared) => shared,
         Err(errno) => {
             for &at in which {
@@ -186,7 +194,7 @@ fn look_under_covers(
     for (at, &point) in which.iter().enumerate() {
         let [state, a, b, unread] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
         let looked = match state {
-            1 => Ok(Beneath { files: a, bytes: b }),
+            1 => Ok(HiddenFiles { files: a, bytes: b }),
             2 => {
                 let gate = Gate::ALL.get(a as usize).copied();
                 Err((gate.unwrap_or(Gate::Unshare), Errno(b as i32)))
@@ -212,19 +220,19 @@ fn uncover(
     which: &[usize],
     rows: &[Mount],
     top: Option<u64>,
-    mut found: impl FnMut(usize, Looked, usize),
+    mut found: impl FnMut(usize, HiddenFilesResult, usize),
 ) {
     if let Err(errno) = unshare_mounts() {
         return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno)), 0));
     }
     let mut tick = |_: &SearchProgress, _: &[u8]| {};
-    let mut context = SearchContext::new(Loss::Count, &mut tick);
+    let mut context = SearchContext::new(MissingPart::Count, &mut tick);
     let mut rows = rows.to_vec();
     let parent_of = |at: usize| points[which[at]].parent;
     let mut left: Vec<usize> = (0..which.len()).collect();
     while !left.is_empty() {
         let reached = uncovered(&Tree::new(&rows), &rows, top);
-        let mut copies = Copies::default();
+        let mut copies = MountClones::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
                 None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // the mount was detached with its parent
@@ -280,8 +288,13 @@ fn detach_cover(
 }
 
 /// Counts the files below the path `rest` of a cloned mount.
-fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>) -> Looked {
-    let mut counted = Beneath::default();
+fn count(
+    copy: &Fd,
+    rest: &[u8],
+    point: &Point,
+    context: &mut SearchContext<'_>,
+) -> HiddenFilesResult {
+    let mut counted = HiddenFiles::default();
     let mut linked = HashSet::new();
     let mut add = |seen: &Statx| {
         if seen.nlink > 1 && !linked.insert((seen.dev, seen.ino)) {
@@ -292,10 +305,10 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
             counted.bytes = counted.bytes.saturating_add(seen.size);
         }
     };
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if point.kind == Some(PointKind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
-        let seen = statx(reach.dir(), reach.rest(), at, Want::BASIC_STATS);
+        let seen = statx(reach.dir(), reach.rest(), at, StatxMask::BASIC_STATS);
         add(&seen.map_err(|e| (Gate::Statx, e))?);
         return Ok(counted);
     }
@@ -315,7 +328,7 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
         context.directory(&path);
         context.read(&path, opened, &mut buffer, |context, dir, entry| {
             let name = entry.name.to_bytes();
-            match statx(dir, entry.name, at, Want::BASIC_STATS) {
+            match statx(dir, entry.name, at, StatxMask::BASIC_STATS) {
                 Ok(seen) if seen.file_type == FileType::Directory => queue.push(parent, name, ()),
                 Ok(seen) => add(&seen),
                 Err(errno) => context.failed(&join(&path, name), Gate::Statx, errno),

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use base::path::{compare, join};
 use gate::btrfs::get_subvol_info;
-use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
+use gate::fs::{AtFlags, Attributes, FileType, Open, StatxMask, openat, statx};
 use gate::{Fd, Gate};
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
@@ -141,9 +141,9 @@ fn walk(
             if !entry.file_type.may_be_directory() {
                 return;
             }
-            let look = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+            let look = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
             let name = join(&path, entry.name.to_bytes());
-            let seen = match statx(dir, entry.name, look, Want::BASIC_STATS) {
+            let seen = match statx(dir, entry.name, look, StatxMask::BASIC_STATS) {
                 Ok(seen) => seen,
                 Err(errno) => return context.failed(&name, Gate::Statx, errno),
             };

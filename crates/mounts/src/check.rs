@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use base::warning::Warning;
-use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, openat, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
 use gate::mark::{Marks, marks_of_killed};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Gate, Tally};
 use ondisk::Mount;
 
@@ -29,7 +29,7 @@ use crate::error::WarningKind;
 use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
 pub use crate::point::Verdict;
-use crate::point::{Class, Point};
+use crate::point::{MountClass, Point};
 
 /// Deadline for mounts that are checked only to decide whether to read them.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -53,13 +53,13 @@ const ENDS: Duration = Duration::from_millis(50);
 /// begun, when it was done, the errno, the gate that returned it, and when the mount last answered
 /// a call (times in nanoseconds after the start, plus one); for each child the index of its mount,
 /// plus one, and its tally.
-struct Board {
-    shared: Shared,
+struct CheckProgress {
+    shared: SharedWords,
     mounts: usize,
     start: Instant,
 }
 
-impl Board {
+impl CheckProgress {
     const NEXT: usize = 0;
     const BEGUN: usize = 0;
     const DONE: usize = 1;
@@ -70,16 +70,16 @@ impl Board {
     const PER_CHILD: usize = 1 + Tally::WORDS;
 
     fn mount(&self, at: usize) -> &[AtomicU64] {
-        &self.shared[1 + at * Board::PER_MOUNT..][..Board::PER_MOUNT]
+        &self.shared[1 + at * CheckProgress::PER_MOUNT..][..CheckProgress::PER_MOUNT]
     }
 
     fn child(&self, at: usize) -> &[AtomicU64] {
-        let mounts = 1 + self.mounts * Board::PER_MOUNT;
-        &self.shared[mounts + at * Board::PER_CHILD..][..Board::PER_CHILD]
+        let mounts = 1 + self.mounts * CheckProgress::PER_MOUNT;
+        &self.shared[mounts + at * CheckProgress::PER_CHILD..][..CheckProgress::PER_CHILD]
     }
 
     fn is_done(&self, mount: usize) -> bool {
-        self.mount(mount)[Board::DONE].load(SeqCst) != 0
+        self.mount(mount)[CheckProgress::DONE].load(SeqCst) != 0
     }
 
     fn now(&self) -> u64 {
@@ -87,7 +87,7 @@ impl Board {
     }
 
     fn taken(&self) -> usize {
-        usize::try_from(self.shared[Board::NEXT].load(SeqCst)).unwrap_or(usize::MAX)
+        usize::try_from(self.shared[CheckProgress::NEXT].load(SeqCst)).unwrap_or(usize::MAX)
     }
 
     /// The index of the mount that a child is touching, and for how long.
@@ -95,7 +95,7 @@ impl Board {
         let at = usize::try_from(self.child(child)[0].load(SeqCst))
             .ok()?
             .checked_sub(1)?;
-        let begun = self.mount(at)[Board::BEGUN].load(SeqCst);
+        let begun = self.mount(at)[CheckProgress::BEGUN].load(SeqCst);
         Some((at, Duration::from_nanos(self.now().saturating_sub(begun))))
     }
 }
@@ -130,7 +130,7 @@ pub fn find_silent<'m>(
     deadline: Duration,
 ) -> gate::Result<Vec<bool>> {
     let point = |(mount, path): (&Mount, &[u8])| {
-        Point::from_row(mount.clone(), path.to_vec(), None, Class::Leaf, false)
+        Point::from_row(mount.clone(), path.to_vec(), None, MountClass::Leaf, false)
     };
     let mut points: Vec<Point> = mounts.into_iter().map(point).collect();
     are_silent(&mut points, deadline)
@@ -168,9 +168,9 @@ pub fn check_within(
     // A killed child's slot in shared memory is not reused, because its counts of system calls are
     // summed up at the end. In the worst case, a child is killed at every mount.
     let places = visible.len() + MOST.min(visible.len());
-    let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
-    let board = Board {
-        shared: Shared::new(words)?,
+    let words = 1 + visible.len() * CheckProgress::PER_MOUNT + places * CheckProgress::PER_CHILD;
+    let board = CheckProgress {
+        shared: SharedWords::new(words)?,
         mounts: visible.len(),
         start: Instant::now(),
     };
@@ -254,7 +254,7 @@ fn mark_of(point: &Point) -> u32 {
 struct Crew<'a> {
     points: &'a [Point],
     visible: &'a [usize],
-    board: &'a Board,
+    board: &'a CheckProgress,
     places: usize,
     /// Children by slot in shared memory; `None` for those that have ended or were killed.
     children: Vec<Option<Child>>,
@@ -350,7 +350,7 @@ fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) ->
 fn verdicts(
     points: &mut [Point],
     visible: &[usize],
-    board: &Board,
+    board: &CheckProgress,
     hung: &[bool],
     deadlines: &[Duration],
 ) -> Vec<Warning> {
@@ -437,13 +437,13 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 /// The work of a child: touches one mount after another until none is left.
-fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
+fn work(board: &CheckProgress, place: usize, points: &[Point], visible: &[usize]) {
     let before = gate::meter::tally();
     let mine = board.child(place);
     let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
     let marks = are_marked(points).then(|| Marks::new().ok()).flatten();
     loop {
-        let at = board.shared[Board::NEXT].fetch_add(1, SeqCst) as usize;
+        let at = board.shared[CheckProgress::NEXT].fetch_add(1, SeqCst) as usize;
         let Some(&which) = visible.get(at) else {
             return;
         };
@@ -451,30 +451,30 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
             let _ = marks.set(mark_of(&points[which]));
         }
         let mount = board.mount(at);
-        mount[Board::BEGUN].store(board.now(), SeqCst);
+        mount[CheckProgress::BEGUN].store(board.now(), SeqCst);
         mine[0].store(at as u64 + 1, SeqCst);
         let publish = || {
-            mount[Board::ANSWERED].store(board.now(), SeqCst);
+            mount[CheckProgress::ANSWERED].store(board.now(), SeqCst);
             gate::meter::tally().since(&before).publish(&mine[1..]);
         };
-        if let Err((gate, errno)) = touch(&points[which], publish) {
-            mount[Board::ERRNO].store(errno.0 as u32 as u64, SeqCst);
-            mount[Board::GATE].store(gate as u64, SeqCst);
+        if let Err((gate, errno)) = probe_mount(&points[which], publish) {
+            mount[CheckProgress::ERRNO].store(errno.0 as u32 as u64, SeqCst);
+            mount[CheckProgress::GATE].store(gate as u64, SeqCst);
         }
         publish();
-        mount[Board::DONE].store(board.now(), SeqCst);
+        mount[CheckProgress::DONE].store(board.now(), SeqCst);
         mine[0].store(0, SeqCst);
     }
 }
 
 /// Touches one mount, and calls `publish` after each call that has returned.
-fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
+fn probe_mount(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let gate = |gate| move |errno| (gate, errno);
     let place =
         open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
     publish();
-    let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
-    let seen = statx(&place, c"", at, Want::BASIC_STATS).map_err(gate(Gate::Statx))?;
+    let at = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
+    let seen = statx(&place, c"", at, StatxMask::BASIC_STATS).map_err(gate(Gate::Statx))?;
     publish();
     if point.id.is_some() && seen.mnt_id.is_some() && point.id != seen.mnt_id {
         return Err((Gate::Statx, COVERED));

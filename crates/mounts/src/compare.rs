@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use base::child::{Bounds, Measured, NoRun, run_in_child};
+use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use base::runs::Times;
 use gate::{Result, Tally};
 
@@ -12,7 +12,7 @@ use crate::root::Root;
 /// The result of one run of a method.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Located {
+pub struct MethodRun {
     pub method: Method,
     /// Number of mount points found.
     pub found: u64,
@@ -28,7 +28,7 @@ pub fn run(
     method: Method,
     options: &LocateOptions,
     bounds: &Bounds,
-) -> Result<std::result::Result<Measured<Located>, NoRun>> {
+) -> Result<std::result::Result<ChildRun<MethodRun>, NoRun>> {
     let options = LocateOptions {
         method: Some(method),
         ..options.clone()
@@ -37,7 +37,7 @@ pub fn run(
         let report = locate(root, &options, &mut |_, _| {}).ok()?;
         Some([report.points.len() as u64, u64::from(report.is_complete())])
     })?;
-    let located = |[found, complete]: [u64; 2]| Located {
+    let located = |[found, complete]: [u64; 2]| MethodRun {
         method,
         found,
         complete: complete == 1,
@@ -132,13 +132,16 @@ pub fn compare(
 }
 
 /// The methods that were profiled, in the order of [`Method::ALL`], each with its runs.
-fn by_method(mut profiles: Vec<Measured<Located>>, runs: &[Measured<Located>]) -> Vec<MethodRuns> {
+fn by_method(
+    mut profiles: Vec<ChildRun<MethodRun>>,
+    runs: &[ChildRun<MethodRun>],
+) -> Vec<MethodRuns> {
     profiles.sort_by_key(|run| {
         let method = run.result.method;
         Method::ALL.iter().position(|one| *one == method)
     });
     let method_runs = profiles.into_iter().map(|profile| {
-        let Located {
+        let MethodRun {
             method,
             found,
             complete,
@@ -148,7 +151,7 @@ fn by_method(mut profiles: Vec<Measured<Located>>, runs: &[Measured<Located>]) -
             method,
             found,
             complete,
-            runs: runs.map(Measured::times).collect(),
+            runs: runs.map(ChildRun::times).collect(),
             profile: profile.tally,
         }
     });

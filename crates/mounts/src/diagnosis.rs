@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use crate::fault::Fault;
 use crate::kind::is_pseudo;
-use crate::point::{Beneath, Point, PointKind, Verdict};
+use crate::point::{HiddenFiles, Point, PointKind, Verdict};
 
 /// An unusual state of a mount, which an administrator should look at.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Anomaly<'a> {
+pub enum MountAnomaly<'a> {
     /// The mount did not respond within the deadline.
     Hung,
     /// The server or device is gone.
@@ -20,7 +20,7 @@ pub enum Anomaly<'a> {
     #[allow(missing_docs, reason = "explained above")]
     Hidden { at_same_path: bool },
     /// The mount hides files beneath its mount point.
-    Covers(Beneath),
+    Covers(HiddenFiles),
     /// The mount shows the same directory as the one at this path.
     Duplicate(&'a [u8]),
     /// The file system has recorded an error.
@@ -31,11 +31,11 @@ pub enum Anomaly<'a> {
     OnFile,
 }
 
-/// A kind of [`Anomaly`], the most serious first.
+/// A kind of [`MountAnomaly`], the most serious first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "explained at Anomaly")]
 pub enum AnomalyKind {
-    /// [`Anomaly::Hung`] or [`Anomaly::Stale`].
+    /// [`MountAnomaly::Hung`] or [`MountAnomaly::Stale`].
     Unresponsive,
     Failing,
     Slow,
@@ -46,18 +46,18 @@ pub enum AnomalyKind {
     OnFile,
 }
 
-impl Anomaly<'_> {
+impl MountAnomaly<'_> {
     /// The kind of this anomaly.
     pub fn kind(&self) -> AnomalyKind {
         match self {
-            Anomaly::Hung | Anomaly::Stale => AnomalyKind::Unresponsive,
-            Anomaly::Slow => AnomalyKind::Slow,
-            Anomaly::Hidden { .. } => AnomalyKind::Hidden,
-            Anomaly::Covers(_) => AnomalyKind::Covers,
-            Anomaly::Duplicate(_) => AnomalyKind::Duplicate,
-            Anomaly::Failing(_) => AnomalyKind::Failing,
-            Anomaly::Denied => AnomalyKind::Denied,
-            Anomaly::OnFile => AnomalyKind::OnFile,
+            MountAnomaly::Hung | MountAnomaly::Stale => AnomalyKind::Unresponsive,
+            MountAnomaly::Slow => AnomalyKind::Slow,
+            MountAnomaly::Hidden { .. } => AnomalyKind::Hidden,
+            MountAnomaly::Covers(_) => AnomalyKind::Covers,
+            MountAnomaly::Duplicate(_) => AnomalyKind::Duplicate,
+            MountAnomaly::Failing(_) => AnomalyKind::Failing,
+            MountAnomaly::Denied => AnomalyKind::Denied,
+            MountAnomaly::OnFile => AnomalyKind::OnFile,
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct Diagnosis<'a> {
     /// Path of the mount point.
     pub target: &'a [u8],
     /// The anomalies, at least one, the most serious first.
-    pub anomalies: Vec<Anomaly<'a>>,
+    pub anomalies: Vec<MountAnomaly<'a>>,
 }
 
 impl Diagnosis<'_> {
@@ -98,10 +98,10 @@ pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
         } else if let Some(fsroot) = point.fsroot().filter(|_| !point.hidden) {
             let first = *shown.entry((point.dev, fsroot)).or_insert(target);
             if first != target {
-                anomalies.push(Anomaly::Duplicate(first));
+                anomalies.push(MountAnomaly::Duplicate(first));
             }
         }
-        anomalies.sort_by_key(Anomaly::kind);
+        anomalies.sort_by_key(MountAnomaly::kind);
         if !anomalies.is_empty() {
             diagnoses.push(Diagnosis { target, anomalies });
         }
@@ -112,24 +112,24 @@ pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
 
 /// The anomalies that do not depend on other mounts. `is_visible`: a path reaches some mount at the
 /// same path.
-fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
+fn own_anomalies(point: &Point, is_visible: bool) -> Vec<MountAnomaly<'static>> {
     let verdict = match point.verdict {
-        Some(Verdict::Hung) => Some(Anomaly::Hung),
-        Some(Verdict::Stale) => Some(Anomaly::Stale),
-        Some(Verdict::Slow) => Some(Anomaly::Slow),
-        Some(Verdict::Denied) => Some(Anomaly::Denied),
+        Some(Verdict::Hung) => Some(MountAnomaly::Hung),
+        Some(Verdict::Stale) => Some(MountAnomaly::Stale),
+        Some(Verdict::Slow) => Some(MountAnomaly::Slow),
+        Some(Verdict::Denied) => Some(MountAnomaly::Denied),
         Some(Verdict::Ok | Verdict::Failing | Verdict::Hidden) | None => None,
     };
-    let hidden = Anomaly::Hidden {
+    let hidden = MountAnomaly::Hidden {
         at_same_path: is_visible,
     };
     let covered = point.beneath.filter(|beneath| beneath.files > 0);
     let anomalies = [
         verdict,
-        point.fault.map(Anomaly::Failing),
+        point.fault.map(MountAnomaly::Failing),
         point.hidden.then_some(hidden),
-        covered.map(Anomaly::Covers),
-        (point.kind == Some(PointKind::File)).then_some(Anomaly::OnFile),
+        covered.map(MountAnomaly::Covers),
+        (point.kind == Some(PointKind::File)).then_some(MountAnomaly::OnFile),
     ];
     anomalies.into_iter().flatten().collect()
 }
@@ -191,16 +191,16 @@ mod tests {
             .into_iter()
             .map(|one| (one.target, one.anomalies))
             .collect();
-        let hidden = |at_same_path| vec![Anomaly::Hidden { at_same_path }];
+        let hidden = |at_same_path| vec![MountAnomaly::Hidden { at_same_path }];
         assert_eq!(
             found,
             [
-                (&b"/nfs"[..], vec![Anomaly::Hung]),
-                (b"/failed", vec![Anomaly::Failing(Fault::ReadOnly)]),
+                (&b"/nfs"[..], vec![MountAnomaly::Hung]),
+                (b"/failed", vec![MountAnomaly::Failing(Fault::ReadOnly)]),
                 (b"/mnt", hidden(true)),
                 (b"/mnt/x", hidden(false)),
-                (b"/again", vec![Anomaly::Duplicate(b"/")]),
-                (b"/etc/hosts", vec![Anomaly::OnFile]),
+                (b"/again", vec![MountAnomaly::Duplicate(b"/")]),
+                (b"/etc/hosts", vec![MountAnomaly::OnFile]),
             ]
         );
     }

@@ -130,7 +130,7 @@ pub struct FanotifyRefusal {
 /// The part of a report that is missing if a directory cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Loss {
+pub enum MissingPart {
     MountPoints,
     Boundaries,
     /// The count of hidden files is too low, without those in the directory.
@@ -167,9 +167,9 @@ pub enum Incompleteness {
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {
     #[error("cannot read its attributes")]
-    ReadAttributes(Loss),
+    ReadAttributes(MissingPart),
     #[error("cannot read directory")]
-    ReadDirectory(Loss),
+    ReadDirectory(MissingPart),
     #[error("more warnings of this kind follow; only the first 1000 are listed")]
     TooMany,
     #[error("incomplete: {0}")]
@@ -223,9 +223,9 @@ impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             WarningKind::ReadAttributes(loss) | WarningKind::ReadDirectory(loss) => match loss {
-                Loss::MountPoints => "mount points in it are not found",
-                Loss::Boundaries => "boundaries in it are not found",
-                Loss::Count => "its contents are not counted",
+                MissingPart::MountPoints => "mount points in it are not found",
+                MissingPart::Boundaries => "boundaries in it are not found",
+                MissingPart::Count => "its contents are not counted",
             },
             WarningKind::Unkillable(_) => "it ends when the server answers",
             _ => return None,

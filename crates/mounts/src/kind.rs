@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use base::path::below;
 use gate::Errno;
-use gate::fs::{At, CWD, FileType, Want};
+use gate::fs::{AtFlags, CWD, FileType, StatxMask};
 use gate::long::{newfstatat_long, statx_long};
 use ondisk::{Dev, Mount};
 
@@ -124,9 +124,9 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<PointKind> {
             .row(mount.parent)
             .filter(|parent| parent.id != mount.id);
     }
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let target = row.target.as_deref()?;
-    let file_type = match statx_long(target, at, Want::empty()) {
+    let file_type = match statx_long(target, at, StatxMask::empty()) {
         Ok(seen) => seen.file_type,
         // Without statx(2), the only alternative is newfstatat(2), which may ask a server.
         Err(Errno::ENOSYS | Errno::EPERM) if !may_hang(&row.content.fstype) => {

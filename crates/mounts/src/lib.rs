@@ -42,9 +42,9 @@ pub mod tree;
 pub mod watch;
 
 pub use error::{
-    Error, ErrorKind, FanotifyRefusal, Incompleteness, Loss, TableSource, WarningKind,
+    Error, ErrorKind, FanotifyRefusal, Incompleteness, MissingPart, TableSource, WarningKind,
 };
 pub use kind::{is_kernel_file_system, is_pseudo, is_system_path, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
-pub use point::{Class, Point, PointKind};
+pub use point::{MountClass, Point, PointKind};

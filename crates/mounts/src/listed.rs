@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, FileType, Open, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd};
 
@@ -23,7 +23,7 @@ pub fn is_gone(errno: Errno) -> bool {
 
 /// Whether an open directory was removed: getdents64(2) then fails with `ENOENT`.
 pub fn is_unlinked(dir: &Fd) -> bool {
-    let seen = statx(dir, c"", At::EMPTY_PATH, Want::NLINK);
+    let seen = statx(dir, c"", AtFlags::EMPTY_PATH, StatxMask::NLINK);
     seen.is_ok_and(|seen| seen.nlink == 0)
 }
 
@@ -61,7 +61,11 @@ pub fn is_removed_from(
 
 /// Whether a path still leads to a file of this type.
 pub fn is_still(path: &[u8], kind: FileType) -> bool {
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+    let seen = statx_long(
+        path,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+        StatxMask::TYPE,
+    );
     seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
 }
 
@@ -70,8 +74,8 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     if listed(dir, &HashSet::from([name]))?.is_empty() {
         return Ok(false);
     }
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    let seen = || statx(dir, &c_string(name)?, at, Want::TYPE);
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let seen = || statx(dir, &c_string(name)?, at, StatxMask::TYPE);
     Ok(!is_dir || seen().map_or(true, |seen| seen.file_type == FileType::Directory))
 }
 

@@ -4,12 +4,12 @@ use base::path::below;
 use base::warning::Warning;
 use ondisk::Mount;
 
-use crate::error::{Error, Incompleteness, Loss, TableSource, WarningKind};
+use crate::error::{Error, Incompleteness, MissingPart, TableSource, WarningKind};
 use crate::kind::Kinds;
 use crate::method::search::{Hints, SearchReason};
 use crate::method::{SearchContext, SearchProgress, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
-use crate::point::{Class, Point, PointKind, classify_by_name};
+use crate::point::{MountClass, Point, PointKind, classify_by_name};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
@@ -175,7 +175,7 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         TableSource::Mountinfo => Method::Mountinfo,
     };
     let mut incomplete = Vec::new();
-    if !table.holds(root.anchor) {
+    if !table.has_anchor(root.anchor) {
         incomplete.push(Incompleteness::MissingRoot);
     }
     let tree = Tree::new(&table.mounts);
@@ -191,7 +191,7 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         let kind = kinds.find(row, &tree, visible);
         Some((!visible, kind, tree.class(row.id)))
     });
-    let found: Vec<Option<(bool, Option<PointKind>, Class)>> = found.collect();
+    let found: Vec<Option<(bool, Option<PointKind>, MountClass)>> = found.collect();
     drop((tree, kinds));
     let mut points = Vec::with_capacity(table.mounts.len());
     for (mut row, found) in table.mounts.into_iter().zip(found) {
@@ -216,7 +216,7 @@ fn search_tree(
     options: &LocateOptions,
     tick: &mut dyn FnMut(&SearchProgress, &[u8]),
 ) -> LocateReport {
-    let mut context = SearchContext::new(Loss::MountPoints, tick);
+    let mut context = SearchContext::new(MissingPart::MountPoints, tick);
     let bound = options.bound.filter(|_| method != Method::Naive);
     let mut root_mount = None;
     let historical = |pairs| LocateReason::Historical { bound, pairs };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gate::fs::{At, CWD, FileType, Open, Statx, Want, openat, read, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, openat, read, readlinkat, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::Dev;
@@ -51,7 +51,7 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
             continue;
         };
         // Skip mounts below /dev: shm, pts and mqueue have no block devices.
-        let Ok(here) = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE) else {
+        let Ok(here) = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE) else {
             continue;
         };
         if *own.get_or_insert(here.dev) != here.dev {
@@ -63,11 +63,16 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
                 // Follow the symlinks in /dev/mapper: their names are better than those of their
                 // targets.
                 let follow = if path == b"/dev/mapper" {
-                    At::empty()
+                    AtFlags::empty()
                 } else {
-                    At::SYMLINK_NOFOLLOW
+                    AtFlags::SYMLINK_NOFOLLOW
                 };
-                match statx(&dir, entry.name, follow | At::NO_AUTOMOUNT, Want::TYPE) {
+                match statx(
+                    &dir,
+                    entry.name,
+                    follow | AtFlags::NO_AUTOMOUNT,
+                    StatxMask::TYPE,
+                ) {
                     Ok(seen) if seen.file_type == FileType::Block => {
                         let best = names.entry(seen.rdev).or_default();
                         if best.as_ref().is_none_or(|best| rank(&name) < rank(best)) {
@@ -139,12 +144,12 @@ pub fn open_device(
     for name in names.into_iter().flatten() {
         let Ok(path) = c_string(&name) else { continue };
         let is_it = |s: Statx| s.file_type == FileType::Block && s.rdev == dev;
-        if !statx(CWD, &path, At::NO_AUTOMOUNT, Want::TYPE).is_ok_and(is_it) {
+        if !statx(CWD, &path, AtFlags::NO_AUTOMOUNT, StatxMask::TYPE).is_ok_and(is_it) {
             continue;
         }
         match openat(CWD, &path, Open::NONBLOCK) {
             // Check the opened file: its name may have been given to a different device meanwhile.
-            Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
+            Ok(fd) if statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).is_ok_and(is_it) => {
                 return Ok((fd, name));
             }
             Ok(_) => {}

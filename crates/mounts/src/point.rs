@@ -18,7 +18,7 @@ pub enum PointKind {
 /// Whether other mounts are mounted on this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Class {
+pub enum MountClass {
     Leaf,
     Internal,
 }
@@ -70,7 +70,7 @@ pub enum Fault {
 
 /// The files that a mount hides beneath its mount point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Beneath {
+pub struct HiddenFiles {
     /// Number of files except directories; a file with several names counts once.
     pub files: u64,
     /// Total size of the regular files in bytes.
@@ -93,14 +93,14 @@ pub struct Point {
     /// Device name, if [`crate::names`] found it; it replaces the table's.
     pub named: Option<Vec<u8>>,
     pub kind: Option<PointKind>,
-    pub class: Class,
+    pub class: MountClass,
     /// Whether no path reaches the mount: another mount covers it, or a mount above it.
     pub hidden: bool,
     pub server: Option<String>,
     pub verdict: Option<Verdict>,
     /// The fault that the file system itself reports, if it was examined.
     pub fault: Option<Fault>,
-    pub beneath: Option<Beneath>,
+    pub beneath: Option<HiddenFiles>,
 }
 
 impl Point {
@@ -114,7 +114,7 @@ impl Point {
             content: None,
             named: None,
             kind,
-            class: Class::Leaf,
+            class: MountClass::Leaf,
             hidden: false,
             server: None,
             verdict: None,
@@ -128,7 +128,7 @@ impl Point {
         row: Mount,
         target: Vec<u8>,
         kind: Option<PointKind>,
-        class: Class,
+        class: MountClass,
         hidden: bool,
     ) -> Point {
         Point {
@@ -176,7 +176,7 @@ pub(crate) fn classify_by_name(points: &mut [Point]) {
             .is_some()
         {}
         if let Some(&top) = above.last() {
-            points[top].class = Class::Internal;
+            points[top].class = MountClass::Internal;
         }
         above.push(at);
     }

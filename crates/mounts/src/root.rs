@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use base::path::join;
-use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
+use gate::fs::{AtFlags, Attributes, CWD, Open, StatxMask, newfstatat, statx};
 use gate::long::{open_long, reach, split_path};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -34,7 +34,7 @@ impl Root {
         let failed = |kind: ErrorKind| move |(gate, errno)| Error::at(kind, given, gate, errno);
         let fd = open_long(given, Open::PATH | Open::DIRECTORY)
             .map_err(|e| failed(ErrorKind::OpenDirectory)((Gate::Openat, e)))?;
-        let seen = Seen::at(&fd, b"").map_err(failed(ErrorKind::ReadAttributes))?;
+        let seen = DirectoryIdentity::at(&fd, b"").map_err(failed(ErrorKind::ReadAttributes))?;
         let path = match given {
             b"/" => b"/".to_vec(),
             _ => absolute_name(&fd, &seen)
@@ -54,7 +54,7 @@ impl Root {
         let failed = |(gate, errno)| Error::at(ErrorKind::OpenDirectory, target, gate, errno);
         let fd = open_long(target, Open::PATH | Open::NOFOLLOW)
             .map_err(|e| failed((Gate::Openat, e)))?;
-        let seen = Seen::at(&fd, b"").map_err(failed)?;
+        let seen = DirectoryIdentity::at(&fd, b"").map_err(failed)?;
         Ok(Root {
             path: target.to_vec(),
             fd,
@@ -77,24 +77,24 @@ impl Root {
     }
 }
 
-struct Seen {
+struct DirectoryIdentity {
     dev: Dev,
     ino: u64,
     mount: Option<u64>,
     is_mount_root: Option<bool>,
 }
 
-impl Seen {
+impl DirectoryIdentity {
     /// Calls statx(2) for a path relative to `dir`; an empty path means `dir` itself. Waits for no
     /// server, except in a fallback without statx(2).
-    fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
+    fn at(dir: impl AsFd, name: &[u8]) -> Result<DirectoryIdentity, (Gate, Errno)> {
         let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
-        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
+        let at = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
         let (dir, name) = (reach.dir(), reach.rest());
-        match statx(dir, name, at | At::STATX_DONT_SYNC, Want::empty()) {
+        match statx(dir, name, at | AtFlags::STATX_DONT_SYNC, StatxMask::empty()) {
             Ok(s) => {
                 let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
-                Ok(Seen {
+                Ok(DirectoryIdentity {
                     dev: s.dev,
                     ino: s.ino,
                     mount: s.mnt_id,
@@ -103,7 +103,7 @@ impl Seen {
             }
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 let s = newfstatat(dir, name, at).map_err(|e| (Gate::Newfstatat, e))?;
-                Ok(Seen {
+                Ok(DirectoryIdentity {
                     dev: s.dev,
                     ino: s.ino,
                     mount: None,
@@ -117,9 +117,10 @@ impl Seen {
     /// Whether a path leads to this directory. (For a removed directory, the kernel returns the
     /// path with ` (deleted)` appended, and another mount may cover the path by now.)
     fn is_at(&self, name: &[u8]) -> bool {
-        let same =
-            |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
-        name.first() == Some(&b'/') && Seen::at(CWD, name).is_ok_and(same)
+        let same = |other: DirectoryIdentity| {
+            (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount)
+        };
+        name.first() == Some(&b'/') && DirectoryIdentity::at(CWD, name).is_ok_and(same)
     }
 }
 
@@ -129,12 +130,12 @@ impl Seen {
 /// `ENOENT` if it has none: the directory was removed, or no path from this process's root leads to
 /// it.
 pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
-    let seen = Seen::at(dir, b"").map_err(|(_, errno)| errno)?;
+    let seen = DirectoryIdentity::at(dir, b"").map_err(|(_, errno)| errno)?;
     absolute_name(dir, &seen)
 }
 
 /// Implements [`name_of`] by the link in /proc/self/fd, or else by fchdir(2) and getcwd(2).
-fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
+fn absolute_name(dir: &Fd, seen: &DirectoryIdentity) -> gate::Result<Vec<u8>> {
     let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
         && seen.is_at(&name)

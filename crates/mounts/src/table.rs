@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
-use gate::mount::{Ask, LSMT_ROOT, Order, listmount, statmount};
+use gate::mount::{LSMT_ROOT, Order, StatmountMask, listmount, statmount};
 use gate::notify::{Event, poll};
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
@@ -48,14 +48,16 @@ fn list_failed(errno: Errno) -> Error {
 
 /// All columns of the table. `STATMOUNT_PROPAGATE_FROM` is excluded: it alone would cost the walk
 /// of peer groups that makes mountinfo slow.
-const EVERYTHING: Ask = NAMELESS
-    .union(Ask::MNT_ROOT)
-    .union(Ask::MNT_POINT)
-    .union(Ask::MNT_OPTS)
-    .union(Ask::FS_SUBTYPE)
-    .union(Ask::SB_SOURCE);
+const EVERYTHING: StatmountMask = NAMELESS
+    .union(StatmountMask::MNT_ROOT)
+    .union(StatmountMask::MNT_POINT)
+    .union(StatmountMask::MNT_OPTS)
+    .union(StatmountMask::FS_SUBTYPE)
+    .union(StatmountMask::SB_SOURCE);
 /// Only ids, parents, devices and types: what the papers' programs took from the kernel's memory.
-const NAMELESS: Ask = Ask::SB_BASIC.union(Ask::MNT_BASIC).union(Ask::FS_TYPE);
+const NAMELESS: StatmountMask = StatmountMask::SB_BASIC
+    .union(StatmountMask::MNT_BASIC)
+    .union(StatmountMask::FS_TYPE);
 
 /// The mount table, and the means to detect later changes.
 #[derive(Debug)]
@@ -94,14 +96,14 @@ impl Table {
         if nameless {
             table.mounts.iter_mut().for_each(|row| row.target = None);
         }
-        if table.holds(anchor) {
+        if table.has_anchor(anchor) {
             Ok(table)
         } else {
             Err(ErrorKind::MissingRoot(source).into())
         }
     }
 
-    fn from_kernel(ask: Ask) -> Result<Table, Error> {
+    fn from_kernel(ask: StatmountMask) -> Result<Table, Error> {
         let ids = list()?;
         let mut describe = Describe::new(ask);
         let mut mounts = Vec::with_capacity(ids.len());
@@ -150,7 +152,7 @@ impl Table {
 
     /// Whether the table can be that of this process: it has the mount `anchor`, or one mounted on
     /// it. (In a chroot, the mount that contains the root may itself be unreachable.)
-    pub fn holds(&self, anchor: Option<u64>) -> bool {
+    pub fn has_anchor(&self, anchor: Option<u64>) -> bool {
         anchor.is_none_or(|anchor| {
             self.mounts
                 .iter()
@@ -189,12 +191,12 @@ impl Table {
 
 /// Calls statmount(2) for one mount after another, with one buffer for all.
 pub(crate) struct Describe {
-    ask: Ask,
+    ask: StatmountMask,
     buffer: Vec<u8>,
 }
 
 impl Describe {
-    fn new(ask: Ask) -> Describe {
+    fn new(ask: StatmountMask) -> Describe {
         Describe {
             ask,
             buffer: vec![0; 4096],
@@ -308,7 +310,9 @@ fn sample() -> Result<Vec<Mount>, Error> {
     let oldest =
         listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(list_failed)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
-    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::SB_SOURCE);
+    let mut describe = Describe::new(
+        StatmountMask::SB_BASIC | StatmountMask::MNT_BASIC | StatmountMask::SB_SOURCE,
+    );
     let (mut rows, mut failed) = (Vec::new(), None);
     for &id in &ids[..oldest + newest] {
         match describe.mount(id) {

@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use base::path::{below, compare};
 use ondisk::Mount;
 
-use crate::point::Class;
+use crate::point::MountClass;
 
 /// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
 /// keys, takes longer than all other work on a row.
@@ -64,11 +64,11 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether other mounts are mounted on the mount `id`.
-    pub fn class(&self, id: u64) -> Class {
+    pub fn class(&self, id: u64) -> MountClass {
         if self.children.contains_key(&id) {
-            Class::Internal
+            MountClass::Internal
         } else {
-            Class::Leaf
+            MountClass::Leaf
         }
     }
 

@@ -9,7 +9,8 @@ use gate::clock::monotonic_raw;
 use gate::cpu_time::thread_cpu_time;
 use gate::file::read_kernel;
 use gate::fs::{
-    Advice, At, CWD, Open, Want, fadvise64, getdents64, openat, pread64, readlinkat, statx,
+    Advice, AtFlags, CWD, Open, StatxMask, fadvise64, getdents64, openat, pread64, readlinkat,
+    statx,
 };
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd, Result};
@@ -52,7 +53,8 @@ pub(crate) fn calibrate(
     let names: Vec<CString> = (0..NAMES)
         .map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes()))
         .collect::<Result<_>>()?;
-    let look_up = |name: &CString| timed(|| statx(&fd, name, At::SYMLINK_NOFOLLOW, Want::TYPE));
+    let look_up =
+        |name: &CString| timed(|| statx(&fd, name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE));
     let mut first = Vec::with_capacity(NAMES);
     let used = thread_cpu_time();
     for name in &names {
@@ -157,7 +159,7 @@ impl Calibration {
     fn measure_file(&mut self, file: &[u8], repetitions: usize) -> Result<()> {
         let path = c_string(file)?;
         let fd = openat(CWD, &path, Open::NONBLOCK)?;
-        let len = statx(&fd, c"", At::EMPTY_PATH, Want::SIZE)?
+        let len = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::SIZE)?
             .size
             .min(self.behavior.window);
         fadvise64(&fd, 0, len, Advice::DontNeed)?;
@@ -190,7 +192,7 @@ impl Calibration {
             drop(opening?);
             opened.push(seconds);
             // Closing a duplicate descriptor sends FLUSH but not RELEASE, as the file stays open.
-            let duplicate = fd.again()?;
+            let duplicate = fd.try_clone()?;
             closed.push(timed(|| drop(duplicate)).1);
         }
         let opens = self.record_if_request(Request::Open, opened, resolve_seconds);
@@ -225,7 +227,7 @@ impl Calibration {
         for _ in 0..repetitions {
             is_known &= drop_cached()?;
             small.push(timed(|| pread64(fd, &mut buffer[..1], 0)).1);
-            seen.push(timed(|| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)).1);
+            seen.push(timed(|| statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)).1);
             is_known &= drop_cached()?;
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
@@ -258,9 +260,9 @@ impl Calibration {
 
     /// Seconds of resolving a name again; 0 if the client caches names.
     fn time_to_resolve(&self, path: &CStr, repetitions: usize) -> f64 {
-        let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
         let took: Vec<f64> = (0..repetitions)
-            .map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1)
+            .map(|_| timed(|| statx(CWD, path, at, StatxMask::TYPE)).1)
             .collect();
         if least(took.iter().copied()) <= self.max_local {
             0.0
@@ -273,14 +275,16 @@ impl Calibration {
 /// Maximum seconds of a call without a request on this machine: measured by fstat(2), but limited
 /// to much less than a round trip, because fstat(2) may itself be a request.
 fn max_local(fd: impl AsFd, rtt: f64) -> f64 {
-    let at = At::EMPTY_PATH | At::STATX_DONT_SYNC;
-    let call = least((0..REPETITIONS).map(|_| timed(|| statx(&fd, c"", at, Want::TYPE)).1));
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let call = least((0..REPETITIONS).map(|_| timed(|| statx(&fd, c"", at, StatxMask::TYPE)).1));
     MAX_LOCAL_SECONDS.max((MAX_LOCAL_CALLS * call).min(rtt / 4.0))
 }
 
 /// The readahead of a file system, in bytes.
 fn readahead(fd: impl AsFd) -> Option<u64> {
-    let dev = statx(fd, c"", At::EMPTY_PATH, Want::empty()).ok()?.dev;
+    let dev = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::empty())
+        .ok()?
+        .dev;
     let name = CString::new(format!("/sys/class/bdi/{dev}/read_ahead_kb")).ok()?;
     let text = read_kernel(&name).ok()?;
     let kib: u64 = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;

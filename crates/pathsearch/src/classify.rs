@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::environment::Environment;
 use crate::family::{Family, lists};
 use crate::kind::Kind;
-use crate::lookup::{DEFAULT_PATH, Op, absolute_dirs, components};
+use crate::lookup::{DEFAULT_PATH, LookupPurpose, absolute_dirs, components};
 
 /// The maximum number of directories of PATH and PYTHONPATH that are remembered.
 const MOST_DIRECTORIES: usize = 1000;
@@ -43,7 +43,7 @@ impl Searcher {
 /// A lookup of an absolute name.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup<'a> {
-    pub(crate) op: Op,
+    pub(crate) op: LookupPurpose,
     pub(crate) dir: &'a [u8],
     /// The last component of the looked-up path.
     pub(crate) name: &'a [u8],
@@ -121,7 +121,7 @@ impl SearchPaths {
             searcher.starting = false;
             searcher.missed.clear();
         }
-        if kind == Kind::Path && lookup.op == Op::Exec {
+        if kind == Kind::Path && lookup.op == LookupPurpose::Exec {
             self.add_to_path(lookup.dir, 1);
         }
         kind
@@ -129,7 +129,7 @@ impl SearchPaths {
 
     fn kind_of(&self, searcher: &Searcher, lookup: &Lookup<'_>) -> Kind {
         let in_path = self.in_path(lookup.dir);
-        if lookup.op == Op::Exec {
+        if lookup.op == LookupPurpose::Exec {
             return match searcher.family {
                 _ if in_path || !lookup.is_hit => Kind::Path,
                 Family::Gcc => Kind::Gcc,
@@ -156,7 +156,9 @@ impl SearchPaths {
         };
         match by_program {
             Some(kind) => kind,
-            None if in_path && matches!(lookup.op, Op::Stat | Op::Access) => Kind::Path,
+            None if in_path && matches!(lookup.op, LookupPurpose::Stat | LookupPurpose::Access) => {
+                Kind::Path
+            }
             None => Kind::Other,
         }
     }
@@ -214,13 +216,13 @@ fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
         return true;
     }
     // After its first failed lookup in a directory, ld.so checks whether the directory exists.
-    if lookup.op == Op::Stat
+    if lookup.op == LookupPurpose::Stat
         && !searcher.missed.is_empty()
         && base::path::join(lookup.dir, lookup.name) == searcher.missed
     {
         return true;
     }
-    lookup.op == Op::Open
+    lookup.op == LookupPurpose::Open
         && is_library(lookup.name)
         && (searcher.starting
             || match searcher.family {
@@ -287,7 +289,7 @@ fn is_node_lookup(lookup: &Lookup<'_>) -> bool {
     ends_with_any(lookup.name, ".js .cjs .mjs .json .node .wasm")
         || lookup.name == b"node_modules"
         || has_component(lookup.dir, "node_modules")
-        || lookup.op == Op::Stat && !lookup.is_hit && !lists("proc sys dev etc", top)
+        || lookup.op == LookupPurpose::Stat && !lookup.is_hit && !lists("proc sys dev etc", top)
 }
 
 fn is_gcc_lookup(lookup: &Lookup<'_>) -> bool {
@@ -308,7 +310,7 @@ mod tests {
     const PATH: &[u8] = b"/usr/local/bin:/usr//./bin/:/bin";
 
     /// The kind of a single lookup; `starting` if the process is still loading libraries.
-    fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
+    fn kind(program: &str, starting: bool, op: LookupPurpose, path: &str, found: bool) -> Kind {
         let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own"));
         let mut searcher = Searcher {
             starting,
@@ -318,7 +320,7 @@ mod tests {
         paths.classify(&mut searcher, &lookup(op, dir, name, found))
     }
 
-    fn lookup<'a>(op: Op, dir: &'a [u8], name: &'a [u8], is_hit: bool) -> Lookup<'a> {
+    fn lookup<'a>(op: LookupPurpose, dir: &'a [u8], name: &'a [u8], is_hit: bool) -> Lookup<'a> {
         Lookup {
             op,
             dir,
@@ -373,11 +375,11 @@ mod tests {
                 panic!("{line}");
             };
             let op = match op {
-                "Access" => Op::Access,
-                "Exec" => Op::Exec,
-                "Open" => Op::Open,
-                "Readlink" => Op::Readlink,
-                _ => Op::Stat,
+                "Access" => LookupPurpose::Access,
+                "Exec" => LookupPurpose::Exec,
+                "Open" => LookupPurpose::Open,
+                "Readlink" => LookupPurpose::Readlink,
+                _ => LookupPurpose::Stat,
             };
             let found = kind(program, state == "starting", op, path, end == "found");
             assert_eq!(format!("{found:?}"), expected, "{line}");
@@ -392,8 +394,11 @@ mod tests {
             let (dir, name) = crate::lookup::split(path.as_bytes());
             paths.classify(&mut searcher, &lookup(op, dir, name, found))
         };
-        assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
-        assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);
-        assert_eq!(kind(Op::Stat, "/opt", true), Kind::Other);
+        assert_eq!(
+            kind(LookupPurpose::Open, "/opt/lib/libx.so.1", false),
+            Kind::Linker
+        );
+        assert_eq!(kind(LookupPurpose::Stat, "/opt/lib", true), Kind::Linker);
+        assert_eq!(kind(LookupPurpose::Stat, "/opt", true), Kind::Other);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
 
 /// How a process reads a file.
 #[derive(Clone, Copy)]
-struct Reading {
+struct ReadPattern {
     /// The size of the first read in bytes.
     first: u64,
     /// The largest offset at which a read ends.
@@ -398,7 +398,7 @@ impl<'a> Client<'a> {
         let mut has_read = false;
         if self.tree.is_remote(parent(file)) {
             self.request_open(file, times);
-            let reading = Reading {
+            let reading = ReadPattern {
                 first: self.page,
                 extent: self.page,
                 is_mapped: true,
@@ -439,7 +439,7 @@ impl<'a> Client<'a> {
     }
 
     /// Reads the uncached part of a file. Returns whether that takes a request.
-    fn read(&mut self, file: &[u8], size: u64, reading: Reading) -> bool {
+    fn read(&mut self, file: &[u8], size: u64, reading: ReadPattern) -> bool {
         let page = self.page;
         let limits = Limits {
             window: self.behavior.window.max(page) / page,
@@ -489,8 +489,8 @@ impl<'a> Client<'a> {
 }
 
 /// How a command read a file of `size` bytes that it opened.
-fn reading(used: &NameUse, size: u64, page: u64) -> Reading {
-    Reading {
+fn reading(used: &NameUse, size: u64, page: u64) -> ReadPattern {
+    ReadPattern {
         first: used.first,
         extent: used.extent,
         // ld.so reads only the first page and then maps the file, so assume a mapping if no more

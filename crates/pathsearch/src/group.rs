@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use crate::classify::Lookup;
 use crate::kind::{Count, Kind};
-use crate::lookup::{Op, Outcome, split};
+use crate::lookup::{LookupPurpose, Outcome, split};
 
 /// A path that a search tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Try {
+pub struct TriedPath {
     /// The absolute path that was tried.
     pub path: Vec<u8>,
     /// The number of hits and misses.
@@ -31,7 +31,7 @@ pub struct Search {
     /// The path of the searching program.
     pub program: Rc<[u8]>,
     /// The paths that were tried, in order; the last one is the file found, if any.
-    pub tried: Vec<Try>,
+    pub tried: Vec<TriedPath>,
     /// The path that was found.
     pub found: Option<Vec<u8>>,
     /// Whether PATH has the value that the command was given.
@@ -80,7 +80,7 @@ impl Search {
                 MOST - 1
             }
             None => {
-                self.tried.push(Try {
+                self.tried.push(TriedPath {
                     path: path.to_vec(),
                     count: Count::default(),
                     is_refused: false,
@@ -147,7 +147,7 @@ pub(crate) struct Process<'a> {
 }
 
 /// The search that a lookup was assigned to.
-pub(crate) struct Assigned {
+pub(crate) struct AssignedSearch {
     /// The index of the search among the open searches.
     pub(crate) at: usize,
     /// The kind of the search and of the lookup.
@@ -164,10 +164,13 @@ pub(crate) fn assign(
     kind: Kind,
     name: Vec<u8>,
     process: &Process<'_>,
-) -> Assigned {
-    let is_probe = matches!(lookup.op, Op::Stat | Op::Access | Op::Exec);
+) -> AssignedSearch {
+    let is_probe = matches!(
+        lookup.op,
+        LookupPurpose::Stat | LookupPurpose::Access | LookupPurpose::Exec
+    );
     // ld.so checks whether the directory of its last search exists.
-    let is_directory = kind == Kind::Linker && lookup.op == Op::Stat;
+    let is_directory = kind == Kind::Linker && lookup.op == LookupPurpose::Stat;
     let fits = |search: &Search| {
         if is_directory {
             return search.kind == Kind::Linker;
@@ -191,7 +194,7 @@ pub(crate) fn assign(
             nanos: 0,
             number: 0,
         });
-        return Assigned {
+        return AssignedSearch {
             at: open.len() - 1,
             kind,
             promoted: None,
@@ -209,7 +212,7 @@ pub(crate) fn assign(
         search.kind = Kind::Path;
         before
     });
-    Assigned {
+    AssignedSearch {
         at,
         kind: search.kind,
         promoted,

@@ -59,14 +59,14 @@ mod tree;
 mod warning;
 
 use meter::call::Command;
-use meter::names::Inherited;
+use meter::names::InheritedFiles;
 
 use recorder::Recorder;
 
 pub use change::{Change, RunpathChange};
 pub use environment::Environment;
 pub use fixes::{Fix, is_worthwhile};
-pub use group::{Search, Try};
+pub use group::{Search, TriedPath};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
 pub use model::StartRequests;
@@ -89,7 +89,7 @@ pub fn search(
     environment: &Environment,
     options: &SearchOptions,
 ) -> Result<SearchReport, meter::Error> {
-    let mut recorder = Recorder::new(Inherited::from_this_process(), environment.clone());
+    let mut recorder = Recorder::new(InheritedFiles::from_this_process(), environment.clone());
     let metered = meter::run_exact(meter, command, &mut recorder)?;
     let trace = recorder.finish();
     Ok(SearchReport::new(trace, metered, environment, options))

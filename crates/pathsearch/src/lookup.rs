@@ -6,7 +6,7 @@ use meter::syscalls;
 
 /// The purpose of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Op {
+pub(crate) enum LookupPurpose {
     Exec,
     Open,
     /// Open the file, or create it if it does not exist.
@@ -27,27 +27,27 @@ const OPEN_CREATE: u64 = 0o100;
 
 /// The purpose of a call's lookup, and whether it follows a symbolic link in the last component;
 /// `None` for a call other than execve, open, stat, access, readlink and their variants.
-pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
+pub(crate) fn parse(call: &Call<'_>) -> Option<(LookupPurpose, bool)> {
     let known = syscalls::by_number(call.number)?;
     let flags = |arg: usize| call.args[arg];
     let open = |flags: u64| match flags & OPEN_CREATE {
-        0 => (Op::Open, flags & OPEN_NOFOLLOW == 0),
-        _ => (Op::Create, flags & OPEN_NOFOLLOW == 0),
+        0 => (LookupPurpose::Open, flags & OPEN_NOFOLLOW == 0),
+        _ => (LookupPurpose::Create, flags & OPEN_NOFOLLOW == 0),
     };
     Some(match known.name {
-        "execve" => (Op::Exec, true),
-        "execveat" => (Op::Exec, flags(4) & NOFOLLOW == 0),
+        "execve" => (LookupPurpose::Exec, true),
+        "execveat" => (LookupPurpose::Exec, flags(4) & NOFOLLOW == 0),
         "open" => open(flags(1)),
         "openat" => open(flags(2)),
-        "openat2" => (Op::Open, true), // the flags of openat2 are in process memory
-        "creat" => (Op::Create, true),
-        "stat" => (Op::Stat, true),
-        "lstat" => (Op::Stat, false),
-        "newfstatat" => (Op::Stat, flags(3) & NOFOLLOW == 0),
-        "statx" => (Op::Stat, flags(2) & NOFOLLOW == 0),
-        "access" | "faccessat" => (Op::Access, true),
-        "faccessat2" => (Op::Access, flags(3) & NOFOLLOW == 0),
-        "readlink" | "readlinkat" => (Op::Readlink, false),
+        "openat2" => (LookupPurpose::Open, true), // the flags of openat2 are in process memory
+        "creat" => (LookupPurpose::Create, true),
+        "stat" => (LookupPurpose::Stat, true),
+        "lstat" => (LookupPurpose::Stat, false),
+        "newfstatat" => (LookupPurpose::Stat, flags(3) & NOFOLLOW == 0),
+        "statx" => (LookupPurpose::Stat, flags(2) & NOFOLLOW == 0),
+        "access" | "faccessat" => (LookupPurpose::Access, true),
+        "faccessat2" => (LookupPurpose::Access, flags(3) & NOFOLLOW == 0),
+        "readlink" | "readlinkat" => (LookupPurpose::Readlink, false),
         _ => return None,
     })
 }
@@ -63,12 +63,12 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(op: Op, errno: Option<i32>) -> Outcome {
+    pub(crate) fn new(op: LookupPurpose, errno: Option<i32>) -> Outcome {
         match errno.map(Errno) {
             None | Some(Errno::EEXIST) => Outcome::Found,
             Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
             // readlink(2) of a file that is no link fails with EINVAL.
-            Some(Errno::EINVAL) if op == Op::Readlink => Outcome::Found,
+            Some(Errno::EINVAL) if op == LookupPurpose::Readlink => Outcome::Found,
             // Shells and execvp(3) interpret the file as a script, and search no further.
             Some(Errno::ENOEXEC) => Outcome::Found,
             Some(_) => Outcome::Refused,
@@ -174,14 +174,20 @@ mod tests {
         };
         assert_eq!(
             parse(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])),
-            Some((Op::Stat, false))
+            Some((LookupPurpose::Stat, false))
         );
         assert_eq!(
             parse(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])),
-            Some((Op::Create, true))
+            Some((LookupPurpose::Create, true))
         );
-        assert_eq!(parse(&call("faccessat", [0; 6])), Some((Op::Access, true)));
-        assert_eq!(parse(&call("execve", [0; 6])), Some((Op::Exec, true)));
+        assert_eq!(
+            parse(&call("faccessat", [0; 6])),
+            Some((LookupPurpose::Access, true))
+        );
+        assert_eq!(
+            parse(&call("execve", [0; 6])),
+            Some((LookupPurpose::Exec, true))
+        );
         for other in [
             "unlinkat",
             "mkdirat",

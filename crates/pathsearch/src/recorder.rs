@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use gate::Errno;
 use meter::call::{Call, Fork, Listener};
-use meter::names::{Inherited, Names};
+use meter::names::{InheritedFiles, Names};
 use meter::syscalls;
 
 use crate::classify::{SearchPaths, Searcher};
@@ -16,10 +16,10 @@ use crate::environment::Environment;
 use crate::group::Search;
 use crate::kind::Count;
 use crate::kind::Kind;
-use crate::lookup::{self, Op, Outcome, join, split};
+use crate::lookup::{self, LookupPurpose, Outcome, join, split};
 use crate::path::is_executable;
 use crate::trace::{
-    DirectoryLookups, Execution, NameUse, Omitted, Program, ProgramUse, Shim, Totals, Trace,
+    DirectoryLookups, Execution, NameUse, OmittedLookups, Program, ProgramUse, Shim, Totals, Trace,
 };
 
 mod searches;
@@ -38,7 +38,7 @@ const MOST_READERS: usize = 8192;
 
 /// The program that a process executes, with its state.
 #[derive(Default)]
-struct Image {
+struct ProcessImage {
     program: Rc<[u8]>,
     environment: Rc<Environment>,
     searcher: Searcher,
@@ -48,15 +48,15 @@ struct Image {
 #[derive(Default)]
 struct Process {
     parent: Option<u32>,
-    image: Image,
+    image: ProcessImage,
     /// The previous program: the meter may report the execve(2) that replaced it late.
-    before: Option<Image>,
+    before: Option<ProcessImage>,
     /// The shim script of a version manager that the process began with.
-    shim: Option<Begun>,
+    shim: Option<ShimStart>,
 }
 
 /// The state at the time when a process executed a shim script.
-struct Begun {
+struct ShimStart {
     path: Vec<u8>,
     forks: u64,
     misses: u64,
@@ -88,12 +88,12 @@ pub(crate) struct Recorder {
     forks: u64,
     totals: Totals,
     recorded: u64,
-    omitted: Omitted,
+    omitted: OmittedLookups,
 }
 
 impl Recorder {
     /// Records a command that begins with this state and environment.
-    pub(crate) fn new(inherited: Inherited, environment: Environment) -> Recorder {
+    pub(crate) fn new(inherited: InheritedFiles, environment: Environment) -> Recorder {
         let [_, python, ..] = &environment.lists;
         Recorder {
             names: Names::new(inherited),
@@ -123,7 +123,7 @@ impl Recorder {
             totals: self.totals,
             recorded: self.recorded,
             is_complete: false, // set later, from the meter's result
-            omitted: Omitted {
+            omitted: OmittedLookups {
                 untracked: self.names.forgotten(),
                 ..self.omitted
             },
@@ -236,11 +236,17 @@ impl Recorder {
     }
 
     /// Records a lookup of `path`. `file` is the file's path: `path` without a final `.`.
-    fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
+    fn lookup(
+        &mut self,
+        call: &Call<'_>,
+        path: &[u8],
+        file: &[u8],
+        (op, follow): (LookupPurpose, bool),
+    ) {
         let outcome = Outcome::new(op, call.errno());
         let is_hit = outcome != Outcome::Missed;
         // A successful execve(2) was made by the previous program of the process.
-        let is_replaced = op == Op::Exec && call.errno().is_none();
+        let is_replaced = op == LookupPurpose::Exec && call.errno().is_none();
         if !is_replaced {
             self.close_before(call.pid);
         }
@@ -336,11 +342,14 @@ fn record_use(
     call: &Call<'_>,
     kind: Kind,
     is_hit: bool,
-    (op, follow): (Op, bool),
+    (op, follow): (LookupPurpose, bool),
 ) {
     if used.count == Count::default() {
         used.kind = kind;
-        used.opened_first = matches!(op, Op::Open | Op::Create | Op::Exec);
+        used.opened_first = matches!(
+            op,
+            LookupPurpose::Open | LookupPurpose::Create | LookupPurpose::Exec
+        );
         used.first_at = call.start;
     }
     used.last_at = used.last_at.max(call.start);
@@ -350,17 +359,17 @@ fn record_use(
     used.nofollow |= !follow;
     let succeeded = call.errno().is_none();
     match op {
-        Op::Stat if succeeded => record_stat(used),
-        Op::Exec if succeeded => {
+        LookupPurpose::Stat if succeeded => record_stat(used),
+        LookupPurpose::Exec if succeeded => {
             used.execs += 1;
             used.ends_with_stat = false;
         }
-        Op::Open if succeeded => used.opens += 1,
-        Op::Create if succeeded => {
+        LookupPurpose::Open if succeeded => used.opens += 1,
+        LookupPurpose::Create if succeeded => {
             used.opens += 1;
             used.created = true;
         }
-        Op::Readlink => used.readlinks += 1,
+        LookupPurpose::Readlink => used.readlinks += 1,
         _ => {}
     }
 }
@@ -412,13 +421,13 @@ impl Listener for Recorder {
         }
         self.forks += 1;
         let image = match self.processes.get(&fork.parent) {
-            Some(parent) => Image {
+            Some(parent) => ProcessImage {
                 program: Rc::clone(&parent.image.program),
                 environment: Rc::clone(&parent.image.environment),
                 searcher: Searcher::forked(&parent.image.searcher),
                 open: Vec::new(),
             },
-            None => Image::default(),
+            None => ProcessImage::default(),
         };
         let process = Process {
             parent: Some(fork.parent),
@@ -434,9 +443,9 @@ impl Listener for Recorder {
         self.names.exec(pid);
         self.close_before(pid);
         let first = || Process {
-            image: Image {
+            image: ProcessImage {
                 environment: Rc::clone(&self.environment),
-                ..Image::default()
+                ..ProcessImage::default()
             },
             ..Process::default()
         };
@@ -453,7 +462,7 @@ impl Listener for Recorder {
             program: program.into(),
             environment: is_known.then(|| Rc::clone(&environment)),
         };
-        let image = Image {
+        let image = ProcessImage {
             program: Rc::clone(&execution.program),
             environment,
             searcher: Searcher::starting(program),

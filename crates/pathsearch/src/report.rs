@@ -13,7 +13,7 @@ use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
-use crate::trace::{DirectoryLookups, Omitted, Trace};
+use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
 
@@ -44,7 +44,7 @@ impl SearchReport {
         environment: &Environment,
         options: &SearchOptions,
     ) -> SearchReport {
-        let Omitted {
+        let OmittedLookups {
             names,
             nameless,
             untracked,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
-        let mut recorder = Recorder::new(Inherited::default(), Environment::default());
+        let mut recorder = Recorder::new(InheritedFiles::default(), Environment::default());
         let number = by_name("read").unwrap().number;
         // Five calls are recorded, of which two never return. Three more are only known never to
         // return.

@@ -56,7 +56,7 @@ impl<'a> UsedDirectories<'a> {
 }
 
 /// A list of directories with some removed.
-struct Shortened {
+struct ShortenedList {
     /// The new value; `None` if no element is left.
     value: Option<Vec<u8>>,
     removed: Vec<Vec<u8>>,
@@ -68,7 +68,7 @@ struct Shortened {
 fn shorten(
     elements: impl Iterator<Item = Vec<u8>>,
     mut removable: impl FnMut(&[u8]) -> Option<Vec<u8>>,
-) -> Shortened {
+) -> ShortenedList {
     let (mut kept, mut removed, mut dirs) = (Vec::new(), Vec::new(), Vec::new());
     for element in elements {
         match removable(&element) {
@@ -84,7 +84,7 @@ fn shorten(
         value if value.is_empty() && !kept.is_empty() => Some(b".".to_vec()),
         value => (!kept.is_empty()).then_some(value),
     };
-    Shortened {
+    ShortenedList {
         value,
         removed,
         dirs,

@@ -90,7 +90,7 @@ pub struct Totals {
 
 /// Numbers of lookups that are not in the tables, because these are bounded.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Omitted {
+pub struct OmittedLookups {
     pub searches: u64,
     /// Lookups in directories that are not in the table.
     pub directories: u64,
@@ -163,7 +163,7 @@ pub struct Trace {
     /// The number of recorded calls that have returned, lookups or not.
     pub recorded: u64,
     /// Lookups that are not in the tables.
-    pub omitted: Omitted,
+    pub omitted: OmittedLookups,
     /// All lookups are in the table of names.
     pub is_complete: bool,
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use base::path::{below, parent};
 use gate::clock::monotonic_raw;
 use gate::file::Reader;
-use gate::fs::{At, CWD, FileType, Want, readlinkat};
+use gate::fs::{AtFlags, CWD, FileType, StatxMask, readlinkat};
 use gate::long::{reach, statx_long};
 use mounts::may_hang;
 use mounts::root::Root;
@@ -170,8 +170,8 @@ impl<'a> LocalTree<'a> {
 }
 
 fn read_node(path: &[u8]) -> Node {
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    let Ok(seen) = statx_long(path, at, Want::TYPE | Want::SIZE) else {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let Ok(seen) = statx_long(path, at, StatxMask::TYPE | StatxMask::SIZE) else {
         return Node::Missing;
     };
     match seen.file_type {
@@ -215,10 +215,10 @@ impl FileTree for LocalTree<'_> {
     fn time_miss(&mut self, path: &[u8]) -> Option<f64> {
         // Take the minimum: other trials contain interrupts and preemption.
         const TRIALS: usize = 3;
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let trial = |_| {
             let start = monotonic_raw();
-            let found = statx_long(path, at, Want::TYPE);
+            let found = statx_long(path, at, StatxMask::TYPE);
             let nanos = monotonic_raw().saturating_sub(start);
             found.is_err().then_some(nanos as f64 / 1e9)
         };

@@ -9,10 +9,10 @@ use gate::Errno;
 use gate::create::{mkdirat, openat_new, unlinkat_directory};
 use gate::file::unlinkat;
 use gate::fs::{CWD, fstatfs, openat};
-use gate::interrupt::asked;
+use gate::interrupt::pending_signal;
 use gate::long::{open_long, reach, refresh_parent};
 
-use crate::error::{Aftermath, Error, Operation, Reason};
+use crate::error::{Error, Operation, Reason, StateAfterFailure};
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
 use team::{Team, agree, share};
 
@@ -49,8 +49,8 @@ pub(crate) fn create(
         left += 1;
     }
     let aftermath = match share(team, left).first() {
-        Some(0) => Aftermath::NothingLeft,
-        _ => Aftermath::PartlyLeft,
+        Some(0) => StateAfterFailure::NothingLeft,
+        _ => StateAfterFailure::PartlyLeft,
     };
     Err(Error {
         aftermath: Some(aftermath),
@@ -128,7 +128,7 @@ impl RankTree<'_> {
             self.last = Some((directory, 0));
             let dir = openat(&top, &name, DIRECTORY).map_err(error)?;
             for file in 0..self.shape.files {
-                if asked().is_some() {
+                if pending_signal().is_some() {
                     return Err(Error::new(Operation::Create, root, Reason::Interrupted));
                 }
                 let name = c_name(format_args!("{directory}.{file}"));

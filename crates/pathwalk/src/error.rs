@@ -14,7 +14,7 @@ pub struct Error {
     /// The reason of the failure.
     pub reason: Reason,
     /// The files left behind, if some had been created or removed before the failure.
-    pub aftermath: Option<Aftermath>,
+    pub aftermath: Option<StateAfterFailure>,
 }
 
 /// An operation of the benchmark.
@@ -84,7 +84,7 @@ pub enum Reason {
 
 /// The state that a failure left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Aftermath {
+pub enum StateAfterFailure {
     /// Everything created was removed again.
     NothingLeft,
     /// Some created files could not be removed again.

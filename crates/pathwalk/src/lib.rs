@@ -34,9 +34,9 @@ mod shape;
 mod warning;
 
 pub use cache::{DropCaches, DroppedCaches};
-pub use error::{Aftermath, Error, Operation, Reason};
+pub use error::{Error, Operation, Reason, StateAfterFailure};
 pub use histogram::{Bucket, Histogram};
-pub use report::{Event, Latency, Pass, RankPass, Removed, SearchReport};
+pub use report::{Event, Latency, RankPass, RemovalReport, SearchPass, SearchReport};
 pub use search::{Method, SearchOptions};
 pub use shape::{Progress, Shape};
 pub use warning::WarningKind;
@@ -64,7 +64,7 @@ pub struct PathwalkReport {
     /// The results of the searches.
     pub searched: Option<SearchReport>,
     /// The result of removing the tree.
-    pub removed: Option<Removed>,
+    pub removed: Option<RemovalReport>,
     /// Warnings about skipped or inconsistent parts.
     pub warnings: Vec<Warning>,
 }

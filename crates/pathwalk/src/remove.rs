@@ -9,14 +9,14 @@ use base::directory::each_entry;
 use base::path::join;
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
-use gate::fs::{At, FileType, Open, Want, openat, statx};
-use gate::interrupt::asked;
+use gate::fs::{AtFlags, FileType, Open, StatxMask, openat, statx};
+use gate::interrupt::pending_signal;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
 
 use crate::create::remove_root;
-use crate::error::{Aftermath, Error, Operation, Reason};
-use crate::report::Removed;
+use crate::error::{Error, Operation, Reason, StateAfterFailure};
+use crate::report::RemovalReport;
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
 use crate::warning::{PathWarning, WarningKind};
 use team::{Team, agree, share};
@@ -31,7 +31,7 @@ pub(crate) fn remove(
     stop_on_signal: bool,
     progress: &Progress,
     warnings: &mut Vec<Warning>,
-) -> Result<Removed, Error> {
+) -> Result<RemovalReport, Error> {
     let root = without_slashes(root);
     team.barrier();
     let start = Instant::now();
@@ -57,7 +57,7 @@ pub(crate) fn remove(
         remover.warn_if_missing(objects, left);
         warnings.extend(remover.warnings.into_iter().map(Warning::from));
     }
-    Ok(Removed {
+    Ok(RemovalReport {
         objects,
         left,
         elapsed: start.elapsed(),
@@ -78,14 +78,14 @@ struct Remover<'a> {
 
 /// Entries of a directory that the benchmark did not create.
 #[derive(Default)]
-struct Foreign {
+struct ForeignFiles {
     count: u64,
     example: Option<Vec<u8>>,
 }
 
-impl Foreign {
+impl ForeignFiles {
     /// An entry that is only known from the error of rmdir(2).
-    const UNSEEN: Foreign = Foreign {
+    const UNSEEN: ForeignFiles = ForeignFiles {
         count: 1,
         example: None,
     };
@@ -98,7 +98,7 @@ impl Foreign {
 
 impl Remover<'_> {
     fn error(&self, path: &[u8], reason: impl Into<Reason>) -> Error {
-        let aftermath = (self.files > 0).then_some(Aftermath::FilesRemoved(self.files));
+        let aftermath = (self.files > 0).then_some(StateAfterFailure::FilesRemoved(self.files));
         Error {
             aftermath,
             ..Error::new(Operation::Remove, path, reason)
@@ -129,7 +129,7 @@ impl Remover<'_> {
             match unlinkat_directory(&top, &name) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => {
-                    self.keep(&path, Foreign::UNSEEN);
+                    self.keep(&path, ForeignFiles::UNSEEN);
                 }
                 Err(e) => return Err(self.error(&path, e)),
             }
@@ -138,10 +138,15 @@ impl Remover<'_> {
     }
 
     /// Removes the benchmark's files from one directory, and returns the other entries.
-    fn remove_files(&mut self, dir: &Fd, directory: u64, path: &[u8]) -> Result<Foreign, Error> {
+    fn remove_files(
+        &mut self,
+        dir: &Fd,
+        directory: u64,
+        path: &[u8],
+    ) -> Result<ForeignFiles, Error> {
         let stem = format!("{directory}.").into_bytes();
         let mut numbers = Vec::new();
-        let mut foreign = Foreign::default();
+        let mut foreign = ForeignFiles::default();
         let mut visit = |name: &[u8]| match name.strip_prefix(&stem[..]).and_then(parse_number) {
             Some(file) if file < self.shape.files => numbers.push(file),
             _ => foreign.add(name),
@@ -149,12 +154,12 @@ impl Remover<'_> {
         each_entry(dir, |entry| visit(entry.name.to_bytes())).map_err(|e| self.error(path, e))?;
         numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
         for file in numbers {
-            if self.stop_on_signal && asked().is_some() {
+            if self.stop_on_signal && pending_signal().is_some() {
                 return Err(self.error(self.root, Reason::Interrupted));
             }
             let name = c_name(format_args!("{directory}.{file}"));
-            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-            match statx(dir, &name, at, Want::TYPE | Want::SIZE) {
+            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+            match statx(dir, &name, at, StatxMask::TYPE | StatxMask::SIZE) {
                 // A nonempty file contains data of a user, which must not be lost.
                 Ok(seen) if seen.file_type != FileType::Regular || seen.size > 0 => {
                     foreign.add(name.to_bytes());
@@ -178,7 +183,7 @@ impl Remover<'_> {
     }
 
     /// Warns that a directory is kept.
-    fn keep(&mut self, path: &[u8], foreign: Foreign) {
+    fn keep(&mut self, path: &[u8], foreign: ForeignFiles) {
         self.left += foreign.count;
         let (path, Shape { length, files }) = (path.to_vec(), self.shape);
         let kind = WarningKind::ForeignEntries {
@@ -196,7 +201,7 @@ impl Remover<'_> {
         let mut names = Vec::new();
         each_entry(&top, |entry| names.push(entry.name.to_bytes().to_vec()))
             .map_err(|e| self.error(self.root, e))?;
-        let mut foreign = Foreign::default();
+        let mut foreign = ForeignFiles::default();
         for name in &names {
             let is_ours = parse_number(name).is_some_and(|at| at < self.shape.length)
                 && c_string(name)
@@ -217,7 +222,7 @@ impl Remover<'_> {
         match remove_root(self.root) {
             Ok(()) => Ok(true),
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => {
-                self.keep(self.root, Foreign::UNSEEN);
+                self.keep(self.root, ForeignFiles::UNSEEN);
                 Ok(false)
             }
             Err(e) => Err(self.error(self.root, e)),

@@ -11,9 +11,9 @@ use crate::histogram::Histogram;
 #[derive(Clone, Debug)]
 pub struct SearchReport {
     /// The search for one file that warms the caches.
-    pub primed: Option<Pass>,
+    pub primed: Option<SearchPass>,
     /// The searches for all files, in order.
-    pub passes: Vec<Pass>,
+    pub passes: Vec<SearchPass>,
     /// The caches dropped before the first search; `None` if that was not requested.
     pub dropped: Option<DroppedCaches>,
 }
@@ -32,7 +32,7 @@ impl SearchReport {
 
 /// One search for all files, by all threads of all ranks.
 #[derive(Clone, Debug, Default)]
-pub struct Pass {
+pub struct SearchPass {
     /// The number of files searched for, summed over the ranks.
     pub files: u64,
     /// The number of files found.
@@ -49,7 +49,7 @@ pub struct Pass {
     pub ranks: Vec<RankPass>,
 }
 
-impl Pass {
+impl SearchPass {
     /// The number of lookups that failed with ENOENT or ENOTDIR.
     pub fn misses(&self) -> u64 {
         self.lookups.saturating_sub(self.found + self.failed)
@@ -118,7 +118,7 @@ impl Latency {
 
 /// The result of removing a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalReport {
     /// The number of removed objects, counted like [`Shape::objects`](crate::Shape::objects).
     pub objects: u64,
     /// The number of kept entries, which the benchmark did not create.
@@ -133,7 +133,7 @@ pub enum Event<'a> {
     /// The tree was created.
     Created(Duration),
     /// A pass has finished, which may be the one that warms the caches.
-    Searched(&'a Pass),
+    Searched(&'a SearchPass),
     /// The tree was removed as far as possible.
-    Removed(Removed),
+    Removed(RemovalReport),
 }

@@ -21,7 +21,7 @@ use base::path::join;
 use base::pool::together;
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
-use gate::interrupt::asked;
+use gate::interrupt::pending_signal;
 use gate::long::open_long;
 use gate::{Errno, Fd, lookup};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{DropCaches, drop_caches};
 use crate::error::{Error, Operation, Reason};
 use crate::paths::Paths;
-use crate::report::{Event, Latency, Pass, RankPass, SearchReport};
+use crate::report::{Event, Latency, RankPass, SearchPass, SearchReport};
 use crate::shape::{Shape, c_name};
 use crate::warning::WarningKind;
 use team::{Team, agree, share};
@@ -92,7 +92,7 @@ pub(crate) fn search(
     on_event: &mut dyn FnMut(Event<'_>),
     warnings: &mut Vec<Warning>,
 ) -> Result<SearchReport, Error> {
-    let prepared = agree(team, Prepared::new(root, shape, options))?;
+    let prepared = agree(team, PreparedTree::new(root, shape, options))?;
     let dropped = options.drop_caches.as_ref();
     let dropped = dropped.map(|what| drop_caches(what, root, warnings));
     let mut errno = None;
@@ -125,7 +125,7 @@ pub(crate) fn search(
 }
 
 /// A tree that is prepared for searching.
-struct Prepared<'a> {
+struct PreparedTree<'a> {
     root: &'a [u8],
     shape: Shape,
     options: &'a SearchOptions,
@@ -136,7 +136,7 @@ struct Prepared<'a> {
 }
 
 /// State shared by the threads of a pass.
-struct Shared {
+struct PassState {
     files: u64,
     target: Option<usize>,
     /// A file may also be missing: when priming in a tree without files.
@@ -178,14 +178,14 @@ struct RankCounts {
 /// The timed loop. `look_up` looks up one path in the directory with the given index.
 #[inline]
 fn run_loop(
-    shared: &Shared,
+    shared: &PassState,
     paths: &mut Paths,
     mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
 ) -> ThreadPass {
     let (mut found, mut lookups, mut failed) = (0, 0, 0);
     let (mut errno, mut misplaced) = (None, None);
     let start = Instant::now();
-    'files: while !shared.stop.load(Ordering::Relaxed) && asked().is_none() {
+    'files: while !shared.stop.load(Ordering::Relaxed) && pending_signal().is_none() {
         let from = shared.next.fetch_add(shared.chunk, Ordering::Relaxed);
         if from >= shared.files {
             break;
@@ -229,7 +229,7 @@ fn run_loop(
     }
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedTree<'a> {
     fn new(root: &'a [u8], shape: Shape, options: &'a SearchOptions) -> Result<Self, Error> {
         /// Maximum bytes of memory for paths.
         const MOST: u64 = 1 << 30;
@@ -249,7 +249,7 @@ impl<'a> Prepared<'a> {
             Method::Dirfd => open_all(root, shape)?,
             _ => Vec::new(),
         };
-        Ok(Prepared {
+        Ok(PreparedTree {
             root,
             shape,
             options,
@@ -277,7 +277,12 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs one pass, on all threads of all ranks.
-    fn pass(&self, files: u64, team: &dyn Team, errno: &mut Option<Errno>) -> Result<Pass, Error> {
+    fn pass(
+        &self,
+        files: u64,
+        team: &dyn Team,
+        errno: &mut Option<Errno>,
+    ) -> Result<SearchPass, Error> {
         /// Approximate number of lookups in a chunk: they take a few milliseconds, so the time
         /// between chunks is negligible.
         const IN_A_ROW: u64 = 4096;
@@ -285,7 +290,7 @@ impl<'a> Prepared<'a> {
         let paths = (0..threads).map(|_| self.paths(files)).collect();
         let mut paths: Vec<Paths> = agree(team, paths)?;
         let fair = files.div_ceil(threads as u64 * 4);
-        let shared = Shared {
+        let shared = PassState {
             files,
             target: self.target,
             may_miss: self.shape.files == 0,
@@ -305,7 +310,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs a part of a pass on each of `all`, by threads that start together.
-    fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
+    fn run_threads(&self, shared: &PassState, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
         let barrier = Barrier::new(all.len());
         let parts = together(all, |paths| {
             barrier.wait();
@@ -319,7 +324,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs one thread's part of a pass, with the chosen method.
-    fn run_part(&self, shared: &Shared, paths: &mut Paths) -> ThreadPass {
+    fn run_part(&self, shared: &PassState, paths: &mut Paths) -> ThreadPass {
         match self.options.method {
             Method::Stat => self.run_timed(shared, paths, |_, path| lookup::newfstatat(CWD, path)),
             Method::Statx => self.run_timed(shared, paths, |_, path| lookup::statx(CWD, path)),
@@ -337,7 +342,7 @@ impl<'a> Prepared<'a> {
     #[inline]
     fn run_timed(
         &self,
-        shared: &Shared,
+        shared: &PassState,
         paths: &mut Paths,
         mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
     ) -> ThreadPass {
@@ -364,7 +369,7 @@ impl<'a> Prepared<'a> {
 
     /// Returns the results if every file was found in the expected place.
     fn check(&self, parts: Vec<ThreadPass>) -> Result<Vec<ThreadPass>, Error> {
-        if asked().is_some() {
+        if pending_signal().is_some() {
             let reason = Reason::Interrupted;
             return Err(Error::new(Operation::Search, self.root, reason));
         }
@@ -421,7 +426,12 @@ fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Error> {
 }
 
 /// Sums up the results of all threads and ranks in one pass.
-fn add_up(team: &dyn Team, parts: &[ThreadPass], files: u64, errno: &mut Option<Errno>) -> Pass {
+fn add_up(
+    team: &dyn Team,
+    parts: &[ThreadPass],
+    files: u64,
+    errno: &mut Option<Errno>,
+) -> SearchPass {
     let sum = |count: fn(&ThreadPass) -> u64| parts.iter().map(count).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();
     let end = parts.iter().map(|part| part.end).max();
@@ -436,7 +446,7 @@ fn add_up(team: &dyn Team, parts: &[ThreadPass], files: u64, errno: &mut Option<
         latency: latency.reduce(Latency::merged),
     };
 
-    let mut pass = Pass::default();
+    let mut pass = SearchPass::default();
     for rank in share(team, mine) {
         pass.files += files;
         pass.found += rank.found;

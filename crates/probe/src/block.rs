@@ -13,7 +13,7 @@
 use gate::cache::{Aligned, page_size};
 use gate::create::pwrite64;
 use gate::extent::{Allocate, fallocate};
-use gate::fs::{At, Want, Whence, lseek, pread64, statx};
+use gate::fs::{AtFlags, StatxMask, Whence, lseek, pread64, statx};
 use gate::scratch::direct_alignment;
 use gate::{Errno, Fd};
 
@@ -21,7 +21,7 @@ use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::ProbeDir;
 use crate::error::{Error, Purpose, Result};
-use crate::finding::{Finding, Method, Note, Outcome, Source, Truth, Value, or_unknown};
+use crate::finding::{Finding, Method, Note, Outcome, ReportedValue, Source, Value, or_unknown};
 use crate::infer::robust::mode;
 use crate::io::{extend, fill, read_at, reopen_random, sync, times, write_all};
 use crate::names::{Kind, Quantity};
@@ -40,7 +40,7 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let (block, page) = (block_truth(dir), granule_truth(dir));
     let mut found = Vec::new();
-    let mut add = |done: Result<Finding>, quantity: Quantity, truth: &Option<Truth>| {
+    let mut add = |done: Result<Finding>, quantity: Quantity, truth: &Option<ReportedValue>| {
         let one = or_unknown(done.map(|finding| vec![finding]), &[quantity])?;
         found.extend(
             one.into_iter()
@@ -74,18 +74,18 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 
 /// The allocation unit according to statfs(2). A tmpfs with huge pages allocates huge pages where
 /// it can, but counts small ones; NFS, SMB and 9p report a transfer size.
-fn block_truth(dir: &ProbeDir) -> Option<Truth> {
+fn block_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     let block = dir.statfs.fragment_size;
     if dir.is(&[b"nfs", b"nfs4", b"cifs", b"smb3", b"9p"]) {
         return None;
     }
     let huge = |option: &[u8]| option.starts_with(b"huge=") && option != b"huge=never";
     let is_huge = dir.has_option(huge);
-    (block > 0 && !is_huge).then(|| Truth::new(block, Source::Statfs))
+    (block > 0 && !is_huge).then(|| ReportedValue::new(block, Source::Statfs))
 }
 
 /// The page size, or the file system's block size if that is larger and cached as a whole.
-fn granule_truth(dir: &ProbeDir) -> Option<Truth> {
+fn granule_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     let page = page_size() as u64;
     let is_by_block = dir.is(&[b"xfs", b"ext4", b"btrfs"]);
     let block = if is_by_block {
@@ -93,11 +93,11 @@ fn granule_truth(dir: &ProbeDir) -> Option<Truth> {
     } else {
         0
     };
-    Some(Truth::new(page.max(block), Source::Page))
+    Some(ReportedValue::new(page.max(block), Source::Page))
 }
 
 /// The cluster size of ext4, from its superblock on the device, which needs permission to read.
-fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
+fn cluster_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     if !dir.is(&[b"ext4", b"ext3", b"ext2"]) {
         return block_truth(dir).filter(|_| dir.is(&[b"xfs", b"btrfs", b"tmpfs"]));
     }
@@ -106,7 +106,7 @@ fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     const LOG_CLUSTER: usize = 0x1c;
     let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
-    let stat = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok()?;
+    let stat = statx(&device, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).ok()?;
     if stat.rdev != dir.device() {
         return None;
     }
@@ -115,7 +115,7 @@ fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     read.ok().filter(|n| *n == superblock.len())?;
     let bytes = superblock.get(LOG_CLUSTER..)?.first_chunk()?;
     let cluster = 1024_u64.checked_shl(u32::from_le_bytes(*bytes))?;
-    Some(Truth::new(cluster, Source::Superblock))
+    Some(ReportedValue::new(cluster, Source::Superblock))
 }
 
 /// Offsets in the sparse file that are far apart and aligned to no unit, with room after the last.
@@ -190,7 +190,7 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
 }
 
 fn allocated(file: &Fd) -> Result<u64> {
-    let stat = statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+    let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
     stat.map(|stat| stat.blocks * 512)
         .map_err(Purpose::StatFile.failed())
 }
@@ -336,10 +336,10 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
     Ok(by_256.with_note(Note::ConfirmedBy512))
 }
 
-fn direct_truth(dir: &ProbeDir) -> Option<Truth> {
+fn direct_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     let scratch = dir.scratch().ok()?;
     let (_, offset) = direct_alignment(&scratch.file).ok()??;
-    (offset > 0).then(|| Truth::new(u64::from(offset), Source::Statx))
+    (offset > 0).then(|| ReportedValue::new(u64::from(offset), Source::Statx))
 }
 
 /// The smallest alignment at which a read with O_DIRECT bypasses the page cache.

@@ -19,10 +19,12 @@ use gate::fs::{Advice, fadvise64};
 use gate::machine::memory;
 
 use crate::activity::Activity;
-use crate::cgroup::{Cgroup, Charged, TemporaryCgroup};
+use crate::cgroup::{Cgroup, ChargedBytes, TemporaryCgroup};
 use crate::context::Context;
 use crate::error::{Error, Purpose, Result};
-use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value, or_unknown};
+use crate::finding::{
+    CacheBound, Finding, Note, Outcome, ReportedValue, Source, Value, or_unknown,
+};
 use crate::infer::robust::median;
 use crate::io::{extend, fill, read_at};
 use crate::log::Log;
@@ -45,7 +47,7 @@ const ROOM: usize = 16 * STEPS;
 
 /// Samples, and the charge of the cgroup when most of the file was cached; `None` with the paper's
 /// method.
-type Samples = (Vec<(u64, f64)>, Option<Charged>);
+type Samples = (Vec<(u64, f64)>, Option<ChargedBytes>);
 
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
     let dir = context.dir;
@@ -68,11 +70,11 @@ pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<
 fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
     let (bound, truth) = match (cgroup, memory) {
         (Some((limit, file)), all) if all.is_none_or(|all| limit < all) => {
-            let truth = Truth::new(limit, Source::File(file));
+            let truth = ReportedValue::new(limit, Source::File(file));
             (CacheBound::Cgroup, Some(truth))
         }
         (_, all) => {
-            let truth = all.map(|bytes| Truth::new(bytes, Source::Sysinfo));
+            let truth = all.map(|bytes| ReportedValue::new(bytes, Source::Sysinfo));
             (CacheBound::Memory(available), truth)
         }
     };
@@ -185,7 +187,7 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     {
         *ours += files as f64;
     }
-    let truth = Truth::new(limit, Source::File(file));
+    let truth = ReportedValue::new(limit, Source::File(file));
     Ok(judged.with_note(note).compared_with(Some(truth), tolerance))
 }
 
@@ -200,7 +202,7 @@ fn fill_in(
     context: &mut Context<'_>,
     paper: bool,
     limit: u64,
-    charged: &dyn Fn() -> Option<Charged>,
+    charged: &dyn Fn() -> Option<ChargedBytes>,
 ) -> Result<Samples> {
     let dir = context.dir;
     let time = context.time_left().max(Duration::from_secs(1));
@@ -231,7 +233,7 @@ fn fill_here(
     context: &mut Context<'_>,
     paper: bool,
     limit: u64,
-    charged: &dyn Fn() -> Option<Charged>,
+    charged: &dyn Fn() -> Option<ChargedBytes>,
 ) -> Result<Samples> {
     if paper {
         Ok((read_twice(context, limit)?, None))
@@ -245,7 +247,7 @@ fn fill_here(
 fn read_holes(
     context: &mut Context<'_>,
     limit: u64,
-    charged: &dyn Fn() -> Option<Charged>,
+    charged: &dyn Fn() -> Option<ChargedBytes>,
 ) -> Result<Samples> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
@@ -377,7 +379,7 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::infer::series::judge;
+    use crate::infer::series::evaluate;
 
     #[test]
     fn the_smallest_of_memory_and_cgroup_limit_bounds_the_cache() {
@@ -388,8 +390,8 @@ mod tests {
             assert!(finding.value().is_none() && finding.agrees.is_none());
             finding.truth
         };
-        let by_file = Some(Truth::new(5_u64, Source::File(file.clone())));
-        let by_sysinfo = Some(Truth::new(5_u64, Source::Sysinfo));
+        let by_file = Some(ReportedValue::new(5_u64, Source::File(file.clone())));
+        let by_sysinfo = Some(ReportedValue::new(5_u64, Source::Sysinfo));
         assert_eq!(truth(cgroup(5), Some(9)), by_file);
         assert_eq!(truth(cgroup(9), Some(5)), by_sysinfo);
         assert_eq!(truth(None, Some(5)), by_sysinfo);
@@ -422,7 +424,7 @@ mod tests {
                 runs,
                 ..Series::from_trial(Kind::Passes, 1 << 20, values)
             };
-            let found = judge(&series).swap_remove(0);
+            let found = evaluate(&series).swap_remove(0);
             let Some(Value::Number(bytes)) = found.value() else {
                 panic!("{holds}: {series:?}")
             };

@@ -3,7 +3,7 @@
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, read_kernel_in, write};
-use gate::fs::{At, CWD, Open, Want, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, StatxMask, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
@@ -54,7 +54,7 @@ pub struct Cgroup {
 
 /// Bytes charged to a cgroup and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Charged {
+pub(crate) struct ChargedBytes {
     pub(crate) all: u64,
     /// The bytes of the page cache.
     pub(crate) files: u64,
@@ -98,7 +98,7 @@ impl Cgroup {
 
     /// The bytes charged to the cgroup of a limit, given by the file of [`Cgroup::limit`]; `None`
     /// if unknown. Other cgroups below that one share the limit.
-    pub(crate) fn charged(&self, limit_file: &str) -> Option<Charged> {
+    pub(crate) fn charged(&self, limit_file: &str) -> Option<ChargedBytes> {
         let (used, cache): (&[u8], _) = match self.version {
             Version::V1 => (b"memory.usage_in_bytes", "total_cache "),
             Version::V2 => (b"memory.current", "file "),
@@ -107,7 +107,7 @@ impl Cgroup {
         let read = |file| String::from_utf8(self.read(dir.as_bytes(), file)?).ok();
         let stat = read(b"memory.stat")?;
         let files = stat.lines().find_map(|line| line.strip_prefix(cache))?;
-        Some(Charged {
+        Some(ChargedBytes {
             all: read(used)?.trim().parse().ok()?,
             files: files.parse().ok()?,
         })
@@ -165,7 +165,7 @@ fn is_left(name: &[u8]) -> bool {
     let creator = creator.and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
     let exists = |pid: u32| {
         let path = c_string(format!("/proc/{pid}").as_bytes());
-        path.is_ok_and(|path| statx(CWD, &path, At::empty(), Want::TYPE).is_ok())
+        path.is_ok_and(|path| statx(CWD, &path, AtFlags::empty(), StatxMask::TYPE).is_ok())
     };
     creator.is_some_and(|pid| !exists(pid))
 }
@@ -371,7 +371,7 @@ mod tests {
             let file = [dir, b"/memory.max"].concat();
             cgroup.charged(&String::from_utf8_lossy(&file))
         };
-        let expected = Charged {
+        let expected = ChargedBytes {
             all: 5000,
             files: 3000,
         };

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::dir::ProbeDir;
 use crate::error::{Error, Result};
 use crate::finding::Finding;
-use crate::infer::series::judge;
+use crate::infer::series::evaluate;
 use crate::report::{IoBytes, Limits, Price};
 use crate::samples::Series;
 
@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
 
     /// Checks that the experiment has time left, and that no signal asks fathom to end.
     pub(crate) fn check(&self) -> Result<()> {
-        if gate::interrupt::asked().is_some() {
+        if gate::interrupt::pending_signal().is_some() {
             return Err(Error::Interrupted);
         }
         if self.begun.elapsed() > self.deadline {
@@ -98,15 +98,15 @@ impl<'a> Context<'a> {
     }
 
     /// Evaluates samples, and keeps them for the report.
-    pub(crate) fn judge(&mut self, samples: Series) -> Vec<Finding> {
-        let found = judge(&samples);
+    pub(crate) fn evaluate(&mut self, samples: Series) -> Vec<Finding> {
+        let found = evaluate(&samples);
         self.series.push(samples);
         found
     }
 
     /// Evaluates samples that give one finding, and keeps them.
     pub(crate) fn judge_one(&mut self, samples: Series) -> Result<Finding> {
-        let found = self.judge(samples).into_iter().next();
+        let found = self.evaluate(samples).into_iter().next();
         found.ok_or(Error::NoSamples)
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, unlinkat};
-use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, Statfs, StatxMask, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::mount::mount_id;
 use gate::scratch::{flock, open_direct, open_new, open_unnamed};
@@ -15,7 +15,7 @@ use mounts::table::Table;
 use ondisk::{Dev, Mount, split_options};
 
 use crate::error::{Error, Purpose, Result};
-use crate::finding::{Source, Truth};
+use crate::finding::{ReportedValue, Source};
 
 /// The prefix of temporary names. Their creator holds a lock on each.
 const PREFIX: &[u8] = b".fathom-probe-";
@@ -52,7 +52,7 @@ impl ProbeDir {
     /// Opens a directory in which only files without a name are created, and nothing is removed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
         let dir = open_long(path, Open::DIRECTORY).map_err(Purpose::OpenDirectory.failed())?;
-        let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let stat = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
         let stat = stat.map_err(Purpose::StatDirectory.failed())?;
         let statfs = fstatfs(&dir).map_err(Purpose::StatFileSystem.failed())?;
         let table = Table::read(TableSource::Mountinfo);
@@ -101,11 +101,11 @@ impl ProbeDir {
 
     /// The readahead size in bytes that the kernel reports. An overlay uses that of its upper
     /// layer.
-    pub(crate) fn readahead(&self) -> Option<Truth> {
+    pub(crate) fn readahead(&self) -> Option<ReportedValue> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
             let kib: u64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
-            Some(Truth::new(kib << 10, Source::File(path)))
+            Some(ReportedValue::new(kib << 10, Source::File(path)))
         };
         if self.is(&[b"overlay"]) {
             let options = &self.mount.as_ref()?.content.options;
@@ -122,7 +122,7 @@ impl ProbeDir {
             let uuid = list(&all).into_iter().find(|uuid| {
                 let path = [uuid.as_bytes(), b"/devices/", device].concat();
                 c_string(&path)
-                    .is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
+                    .is_ok_and(|path| statx(&all, &path, AtFlags::empty(), StatxMask::TYPE).is_ok())
             })?;
             let uuid = uuid.to_string_lossy();
             return read(format!("/sys/fs/btrfs/{uuid}/bdi/read_ahead_kb"));
@@ -182,13 +182,13 @@ impl ProbeDir {
     /// is ever removed.
     fn hold(&self, created: &Fd, name: &CStr) -> bool {
         flock(created) != Err(Errno::EAGAIN)
-            && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
+            && statx(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).is_ok()
     }
 
     /// The error for a failed creation. File systems return various errnos in a deleted directory.
     /// procfs and sysfs return ENOENT in existing directories.
     fn refused(&self, action: Purpose, errno: Errno) -> Error {
-        let stat = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let stat = statx(&self.dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
         match (stat.is_ok_and(|stat| stat.nlink == 0), errno) {
             (true, _) => action.failed()(Errno::ENOENT),
             (false, Errno::ENOENT) => Error::TakesNoFiles { action },

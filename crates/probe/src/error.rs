@@ -67,7 +67,7 @@ impl Purpose {
     pub(crate) fn failed(self) -> impl Fn(Errno) -> Error {
         let action = self;
         move |errno| match errno {
-            Errno::EINTR if gate::interrupt::asked().is_some() => Error::Interrupted,
+            Errno::EINTR if gate::interrupt::pending_signal().is_some() => Error::Interrupted,
             errno => Error::Call { action, errno },
         }
     }

@@ -6,7 +6,7 @@
 //! fragmented free space.
 
 use gate::cache::Aligned;
-use gate::extent::{Allocate, Unwritten, fallocate, fiemap};
+use gate::extent::{Allocate, DelallocMode, fallocate, fiemap};
 use gate::file::read_kernel;
 use gate::fs::pread64;
 use gate::{Errno, Fd};
@@ -16,9 +16,9 @@ use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::Scratch;
 use crate::error::{Error, NoDeviceReads, Purpose, Result};
-use crate::finding::{Finding, Method, Source, Truth, Value, find_value, or_unknown};
+use crate::finding::{Finding, Method, ReportedValue, Source, Value, find_value, or_unknown};
 use crate::infer::robust::{median, mode};
-use crate::infer::series::judge;
+use crate::infer::series::evaluate;
 use crate::io::{noise, sync, write_all};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
@@ -53,7 +53,7 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     context.begin(Activity::Syncs { runs })?;
     let waits = write_and_sync(context, &scratch.file, runs)?;
     let len = waits.len() as u64 * STEP;
-    let by_time = context.judge(Series::from_trial(Kind::Syncs, STEP, waits));
+    let by_time = context.evaluate(Series::from_trial(Kind::Syncs, STEP, waits));
 
     context.begin(Activity::Extents)?;
     let mut found = match extents(&scratch.file) {
@@ -63,7 +63,7 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     };
     let by_time = refute_by_overwriting(context, &scratch.file, len / STEP, by_time)?;
     let largest = find_value(&found, Quantity::ExtentLargest).cloned();
-    let truth = largest.map(|largest| Truth::new(largest, Source::Fiemap));
+    let truth = largest.map(|largest| ReportedValue::new(largest, Source::Fiemap));
     let compared = |finding: Finding| finding.compared_with(truth.clone(), 0.05);
     found.extend(by_time.into_iter().map(compared));
     Ok(found)
@@ -82,7 +82,7 @@ fn refute_by_overwriting(
     };
     let why = match write_and_sync(context, file, runs) {
         Ok(waits) => {
-            let again = judge(&Series::from_trial(Kind::Syncs, STEP, waits));
+            let again = evaluate(&Series::from_trial(Kind::Syncs, STEP, waits));
             let again = find_value(&again, Quantity::ExtentByTime);
             if !again.is_some_and(|again| is_same_period(again, period)) {
                 return Ok(found);
@@ -136,7 +136,7 @@ fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];
     collect(&mut buffer, MOST, |from, buffer| {
-        fiemap(file, from, Unwritten::Write, buffer)
+        fiemap(file, from, DelallocMode::Write, buffer)
     })
 }
 

@@ -51,22 +51,22 @@ pub enum Source {
 /// A value that the kernel reports.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Truth {
+pub struct ReportedValue {
     pub value: Value,
     pub source: Source,
 }
 
-impl Truth {
-    pub(crate) fn new(value: impl Into<Value>, source: Source) -> Truth {
+impl ReportedValue {
+    pub(crate) fn new(value: impl Into<Value>, source: Source) -> ReportedValue {
         let value = value.into();
-        Truth { value, source }
+        ReportedValue { value, source }
     }
 }
 
 /// Why the time-stamp counter is not trusted.
 #[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
-pub enum Distrust {
+pub enum TscFault {
     #[error("the processor has no rdtscp")]
     NoCounter,
     #[error("its rate may change with the CPU frequency (not invariant)")]
@@ -116,7 +116,7 @@ pub enum Method {
     },
     /// The checks of the counter, which is trusted if the list is empty.
     #[error("{}", trust_text(.0))]
-    TscChecked(Vec<Distrust>),
+    TscChecked(Vec<TscFault>),
     #[error("the TSC is reliable, and a reading costs less than half")]
     TscCheaper,
     #[error(
@@ -231,12 +231,12 @@ fn windows_text(windows: usize, millis: u64, figure: WindowFigure) -> String {
     }
 }
 
-fn trust_text(reasons: &[Distrust]) -> String {
+fn trust_text(reasons: &[TscFault]) -> String {
     if reasons.is_empty() {
         return "its rate is constant, it is the kernel's clock source, and it never ran backwards"
             .to_owned();
     }
-    let reasons: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
+    let reasons: Vec<String> = reasons.iter().map(TscFault::to_string).collect();
     reasons.join("; ")
 }
 
@@ -329,7 +329,7 @@ pub struct Finding {
     pub quantity: Quantity,
     pub outcome: Outcome,
     /// The value that the kernel reports.
-    pub truth: Option<Truth>,
+    pub truth: Option<ReportedValue>,
     /// Whether the found value agrees with the kernel's; `None` if one of them is missing.
     pub agrees: Option<bool>,
     /// Whether the finding is based on times alone.
@@ -385,7 +385,7 @@ impl Finding {
     }
 
     /// Compares the value with the kernel's; numbers agree within the relative `tolerance`.
-    pub(crate) fn compared_with(mut self, truth: Option<Truth>, tolerance: f64) -> Finding {
+    pub(crate) fn compared_with(mut self, truth: Option<ReportedValue>, tolerance: f64) -> Finding {
         let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.abs();
         let agrees = |value: &Value, truth: &Value| match (value, truth) {
             (Value::Number(a), Value::Number(b)) => near(*a, *b),

@@ -17,7 +17,9 @@ use base::pool::together;
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
-use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, statx, syncfs};
+use gate::fs::{
+    AtFlags, CWD, Open, StatxMask, fchdir, getdents64, newfstatat, openat, statx, syncfs,
+};
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
@@ -38,7 +40,7 @@ use crate::residency::{Residency, drop_cache};
 /// A batch of calls, which returns the cost of each call in the batch and the number of each.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
-type Done = gate::Result<()>;
+type CallOutcome = gate::Result<()>;
 
 /// Number of files per thread.
 const FILES: usize = 128;
@@ -273,7 +275,7 @@ impl Pricing<'_, '_> {
     fn price_lookups(&mut self, threads: usize, dir: &Fd, lookups: &Lookups<'_>) -> Result<()> {
         let (existing, missing) = (lookups.existing, lookups.missing);
         let statx = |name: &CStr| stat_name(dir, name);
-        let fstatat = |name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
+        let fstatat = |name: &CStr| newfstatat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(drop);
         let open = |name: &CStr| openat(dir, name, Open::NOFOLLOW).map(drop);
         let absent = |name: &CStr| stat_missing(dir, name);
         self.price(threads, lookups.statx, |t| for_each(existing(t), statx))?;
@@ -293,7 +295,7 @@ impl Pricing<'_, '_> {
         self.price_several(threads, calls, |thread| {
             let (new, renamed) = (names("new-", thread), names("renamed-", thread));
             Box::new(move |clock| {
-                let timed = |call: &dyn Fn(usize) -> Done| -> gate::Result<f64> {
+                let timed = |call: &dyn Fn(usize) -> CallOutcome| -> gate::Result<f64> {
                     let begun = clock.now();
                     (0..new.len()).try_for_each(call)?;
                     Ok(clock.since(begun) / new.len() as f64)
@@ -438,7 +440,7 @@ fn run_batches<'a, const N: usize>(
             let (each, more) = batch(clock)?;
             costs.push(each);
             made += more;
-            if begun.elapsed() > EACH * 8 || gate::interrupt::asked().is_some() {
+            if begun.elapsed() > EACH * 8 || gate::interrupt::pending_signal().is_some() {
                 break;
             }
         }
@@ -453,7 +455,7 @@ fn run_batches<'a, const N: usize>(
 }
 
 /// A batch with one call per name.
-fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<Batch<'a>> {
+fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> CallOutcome + 'a) -> Box<Batch<'a>> {
     Box::new(move |clock| {
         let begun = clock.now();
         for name in &names {
@@ -473,12 +475,12 @@ struct Lookups<'a> {
     missing: &'a (dyn Fn(usize) -> Vec<CString> + Sync),
 }
 
-fn stat_name(dir: &Fd, name: &CStr) -> Done {
-    let flags = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    statx(dir, name, flags, Want::BASIC_STATS).map(drop)
+fn stat_name(dir: &Fd, name: &CStr) -> CallOutcome {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(dir, name, flags, StatxMask::BASIC_STATS).map(drop)
 }
 
-fn stat_missing(dir: &Fd, name: &CStr) -> Done {
+fn stat_missing(dir: &Fd, name: &CStr) -> CallOutcome {
     match stat_name(dir, name) {
         Err(Errno::ENOENT) => Ok(()),
         Err(e) => Err(e),
@@ -563,7 +565,7 @@ fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<
     syncfs(fd.as_fd()).ok()?;
     let mut costs = [0; COLD_CALLS.len() * ROUNDS];
     for (call, cost) in COLD_CALLS.iter().cycle().zip(&mut costs) {
-        if gate::interrupt::asked().is_some() {
+        if gate::interrupt::pending_signal().is_some() {
             return None;
         }
         cgroup.reclaim().ok()?;

@@ -6,18 +6,18 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use gate::process::Shared;
+use gate::process::SharedWords;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A log from one process to another.
 #[derive(Debug)]
-pub(crate) struct Log(Shared);
+pub(crate) struct Log(SharedWords);
 
 impl Log {
     /// A log of this many 64-bit words. An entry that does not fit is dropped.
     pub(crate) fn new(words: usize) -> gate::Result<Log> {
-        Shared::new(1 + words).map(Log)
+        SharedWords::new(1 + words).map(Log)
     }
 
     pub(crate) fn write(&self, entry: &impl Serialize) {
@@ -67,9 +67,9 @@ mod tests {
 
     use super::*;
     use crate::error::{Error, Purpose, Result};
-    use crate::finding::{Finding, Method, Source, Truth, Value};
+    use crate::finding::{Finding, Method, ReportedValue, Source, Value};
     use crate::names::{Call, Experiment, Kind, Quantity};
-    use crate::report::{IoBytes, Measured, Price, ProbeReport};
+    use crate::report::{IoBytes, MeasuredFinding, Price, ProbeReport};
     use crate::samples::Series;
 
     fn encoded_and_decoded<T: Serialize + DeserializeOwned>(it: &T) -> Option<T> {
@@ -102,7 +102,7 @@ mod tests {
                 .by_time()
                 .with_trials(3)
                 .compared_with(
-                    Some(Truth::new(4096_u64, Source::File("ä".to_owned()))),
+                    Some(ReportedValue::new(4096_u64, Source::File("ä".to_owned()))),
                     0.0,
                 )
         });
@@ -113,7 +113,7 @@ mod tests {
         let report = ProbeReport {
             fstype: Some(b"fuse.\xff".to_vec()),
             measured: found
-                .map(|finding| Measured {
+                .map(|finding| MeasuredFinding {
                     finding,
                     seconds: 0.125,
                     io_bytes: IoBytes {

@@ -21,7 +21,7 @@ use crate::error::{Error, Purpose, Result};
 use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
 use crate::infer::comb::CYCLES;
 use crate::infer::robust::{median, mode};
-use crate::infer::series::judge;
+use crate::infer::series::evaluate;
 use crate::infer::windows::{readahead as infer_windows, windows};
 use crate::io::{CHECKED, fill, read_at, reopen_random, times};
 use crate::names::{Kind, Quantity};
@@ -185,7 +185,10 @@ fn by_residency(
         }
     }
     let series = |trial: &Vec<f64>| Series::from_trial(Kind::Cached, page, trial.clone());
-    let judged: Vec<Vec<Finding>> = trials.iter().map(|trial| judge(&series(trial))).collect();
+    let judged: Vec<Vec<Finding>> = trials
+        .iter()
+        .map(|trial| evaluate(&series(trial)))
+        .collect();
     let steady = |found: &Vec<Finding>| match find_value(found, Quantity::ReadaheadSteady) {
         Some(Value::Number(bytes)) => Some(*bytes as u64),
         _ => None,
@@ -222,7 +225,7 @@ fn by_residency(
 }
 
 /// Reopens the file, with or without readahead.
-type Reopen = fn(&Scratch<'_>) -> Result<Fd>;
+type ReopenFunction = fn(&Scratch<'_>) -> Result<Fd>;
 
 /// Reads a part of the file page by page; returns the number of cached pages after each read.
 fn read_pages(
@@ -231,14 +234,14 @@ fn read_pages(
     len: u64,
     part: u64,
     residency: &mut Residency,
-    reopen: Reopen,
+    reopen: ReopenFunction,
 ) -> Result<Vec<f64>> {
     let page = page_size();
     drop_cache(&scratch.file, len, Some(residency))?;
     let reader = reopen(scratch)?;
     context.spend(part, 0)?;
     let mut buffer = vec![0; page];
-    let (mut cached, mut recent) = (Vec::new(), Recent::default());
+    let (mut cached, mut recent) = (Vec::new(), RecentReads::default());
     let (mut prefix, end) = (0, len / page as u64);
     for at in (0..part).step_by(page) {
         if at % CHECKED == 0 {
@@ -255,13 +258,13 @@ fn read_pages(
 
 /// Times of the most recent reads.
 #[derive(Default)]
-struct Recent {
+struct RecentReads {
     times: Vec<f64>,
     /// The number of reads so far.
     count: usize,
 }
 
-impl Recent {
+impl RecentReads {
     /// Whether a read of `took` nanoseconds has fetched pages. If it were true of every read, as in
     /// an emulated machine where copying a page takes that long, each read would be waited for.
     fn is_long(&mut self, took: f64) -> bool {
@@ -304,7 +307,7 @@ fn by_time(
         // Twice the minimum length, since the comb ignores the first quarter.
         let part = (*blocks as u64 * page * 2 * CYCLES as u64).min(len);
         let control = time_pages(context, scratch, (len, part), &mut residency, reopen_random)?;
-        let control = judge(&Series::from_trial(Kind::Blocks, page, control));
+        let control = evaluate(&Series::from_trial(Kind::Blocks, page, control));
         if let Some(Value::Number(again)) = find_value(&control, Quantity::FetchedAtOnce)
             && is_same_period(*again, *blocks)
         {
@@ -331,7 +334,7 @@ fn time_pages(
     scratch: &Scratch<'_>,
     (len, part): (u64, u64),
     residency: &mut Option<&mut Residency>,
-    reopen: Reopen,
+    reopen: ReopenFunction,
 ) -> Result<Vec<f64>> {
     let page = page_size();
     let mut buffer = vec![0; page];
@@ -371,7 +374,7 @@ mod tests {
     #[test]
     fn long_reads_are_told_from_those_of_a_slow_machine() {
         let long = |usual: f64, fetching: f64| {
-            let mut recent = Recent::default();
+            let mut recent = RecentReads::default();
             let took = (0..200).map(|n| if n % 40 == 39 { fetching } else { usual });
             took.filter(|&took| recent.is_long(took)).count()
         };

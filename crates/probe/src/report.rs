@@ -55,16 +55,16 @@ pub struct ProbeOptions {
 /// A finding, and the bytes and time that its experiment used.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Measured {
+pub struct MeasuredFinding {
     pub finding: Finding,
     pub seconds: f64,
     pub io_bytes: IoBytes,
 }
 
-impl From<Finding> for Measured {
+impl From<Finding> for MeasuredFinding {
     /// A finding without any I/O.
-    fn from(finding: Finding) -> Measured {
-        Measured {
+    fn from(finding: Finding) -> MeasuredFinding {
+        MeasuredFinding {
             finding,
             seconds: 0.0,
             io_bytes: IoBytes::default(),
@@ -95,7 +95,7 @@ pub struct Price {
 pub struct ProbeReport {
     pub fstype: Option<Vec<u8>>,
     /// The findings, by experiment.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredFinding>,
     /// The prices of calls; `None` unless requested.
     pub prices: Option<Vec<Price>>,
     pub series: Vec<Series>,

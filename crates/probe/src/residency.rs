@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use gate::Fd;
-use gate::cache::{Mapping, cachestat, page_size};
+use gate::cache::{FileMapping, cachestat, page_size};
 use gate::fs::{Advice, fadvise64};
 
 use crate::dir::Scratch;
@@ -18,7 +18,7 @@ pub(crate) enum Residency {
     Cachestat(Fd),
     /// By mincore(2) on a mapping of the file, where cachestat(2) does not exist or counts nothing
     /// (on an overlay, whose pages belong to a different file system).
-    Mincore(Mapping, Vec<u8>),
+    Mincore(FileMapping, Vec<u8>),
 }
 
 impl Residency {
@@ -34,7 +34,7 @@ impl Residency {
             return Ok(Some(Residency::Cachestat(scratch.reopen()?)));
         }
         let len_in_memory = usize::try_from(len).unwrap_or(usize::MAX);
-        let Ok(map) = Mapping::new(scratch.file.as_fd(), len_in_memory) else {
+        let Ok(map) = FileMapping::new(scratch.file.as_fd(), len_in_memory) else {
             return Ok(None);
         };
         let mut residency = Residency::Mincore(map, Vec::new());
@@ -141,7 +141,7 @@ pub(crate) fn drop_cache(fd: &Fd, len: u64, residency: Option<&mut Residency>) -
         unchanged = if left < last { 0 } else { unchanged + 1 };
         last = left;
         std::thread::sleep(Duration::from_millis(unchanged));
-        if gate::interrupt::asked().is_some() {
+        if gate::interrupt::pending_signal().is_some() {
             return Err(Error::Interrupted);
         }
     }

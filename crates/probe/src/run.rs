@@ -14,7 +14,7 @@ use crate::dir::ProbeDir;
 use crate::error::{Error, Result};
 use crate::finding::or_unknown;
 use crate::names::{Experiment, Quantity};
-use crate::report::{IoBytes, Measured, ProbeOptions, ProbeReport};
+use crate::report::{IoBytes, MeasuredFinding, ProbeOptions, ProbeReport};
 
 /// A message from the child process to its parent, through the log.
 #[derive(Serialize, Deserialize)]
@@ -78,7 +78,7 @@ fn run_one(
         written: context.io_bytes.written - before.written,
     };
     let seconds = begun.elapsed().as_secs_f64();
-    let measured = found.into_iter().map(|finding| Measured {
+    let measured = found.into_iter().map(|finding| MeasuredFinding {
         finding,
         seconds,
         io_bytes,

@@ -8,16 +8,16 @@
 use std::time::{Duration, Instant};
 
 use gate::Tally;
-use gate::fs::{At, CWD, Open, Want, openat};
+use gate::fs::{AtFlags, CWD, Open, StatxMask, openat};
 use gate::long::statx_long;
-use gate::process::{Child, Ended, Shared};
+use gate::process::{Child, ProcessEnd, SharedWords};
 
 use crate::activity::{Activity, Check};
 use crate::error::{Error, Purpose, Result};
 use crate::finding::or_unknown;
 use crate::log::Log;
 use crate::names::{Experiment, Quantity};
-use crate::report::{Measured, ProbeOptions, ProbeReport};
+use crate::report::{MeasuredFinding, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};
 
 /// Maximum time of one request to a working server; of the last experiment to notice the end of its
@@ -52,7 +52,9 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
         let left = Experiment::ALL.iter().filter(is_left);
         let left: Vec<Quantity> = left.map(|left| Quantity::All(*left)).collect();
         let left = or_unknown(Err(why), &left)?;
-        report.measured.extend(left.into_iter().map(Measured::from));
+        report
+            .measured
+            .extend(left.into_iter().map(MeasuredFinding::from));
     }
     Ok(report)
 }
@@ -60,7 +62,7 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
 fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
     let failed = Purpose::Fork.failed();
     let log = Log::new(ROOM).map_err(&failed)?;
-    let tally = Shared::new(Tally::WORDS).map_err(&failed)?;
+    let tally = SharedWords::new(Tally::WORDS).map_err(&failed)?;
     let child = Child::fork_detached(|| {
         gate::interrupt::record_all();
         let before = gate::meter::tally();
@@ -77,7 +79,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
         gate::meter::tally().since(&before).publish(&tally);
     });
     let mut report = ProbeReport::default();
-    let done = attend(
+    let done = wait_for_child(
         &mut child.map_err(&failed)?,
         options,
         &log,
@@ -95,7 +97,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
 }
 
 /// Waits for the child to end within its time, and reads its log.
-fn attend(
+fn wait_for_child(
     child: &mut Child,
     options: &ProbeOptions,
     log: &Log,
@@ -137,7 +139,7 @@ fn attend(
         if let Message::Doing(activity) = last {
             progress(activity);
         }
-        if gate::interrupt::asked().is_some() && !was_asked {
+        if gate::interrupt::pending_signal().is_some() && !was_asked {
             child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
         }
@@ -163,8 +165,8 @@ fn attend(
 /// Whether a server that accepts no writes still returns the attributes of the directory.
 fn answers_reads(dir: &[u8]) -> bool {
     let asked = Child::fork_detached(|| {
-        let flags = At::STATX_FORCE_SYNC | At::NO_AUTOMOUNT;
-        if statx_long(dir, flags, Want::BASIC_STATS).is_err() {
+        let flags = AtFlags::STATX_FORCE_SYNC | AtFlags::NO_AUTOMOUNT;
+        if statx_long(dir, flags, StatxMask::BASIC_STATS).is_err() {
             gate::process::leave(1);
         }
     });
@@ -175,7 +177,7 @@ fn answers_reads(dir: &[u8]) -> bool {
 }
 
 /// The error of a child that ended without an error message.
-fn judge_end(ended: Ended) -> Result<()> {
+fn judge_end(ended: ProcessEnd) -> Result<()> {
     match (ended.status, ended.signal) {
         (Some(0), _) => Ok(()),
         (_, signal) => Err(Error::ProcessEnded { signal }),

@@ -18,7 +18,7 @@ use crate::activity::Activity;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::error::Result;
-use crate::finding::{Distrust, Finding, Method, Value, WindowFigure};
+use crate::finding::{Finding, Method, TscFault, Value, WindowFigure};
 use crate::names::Quantity;
 
 /// The length of a window in which the clocks are compared.
@@ -54,7 +54,7 @@ pub(crate) fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     ));
 
     let (clock, distrust) = match tsc {
-        None => (Clock::Raw, vec![Distrust::NoCounter]),
+        None => (Clock::Raw, vec![TscFault::NoCounter]),
         Some(counter) => judge_tsc(&windows, counter.invariant, raw_cost, &mut found),
     };
     let reason = match clock {
@@ -102,7 +102,7 @@ fn judge_tsc(
     invariant: bool,
     raw_cost: f64,
     found: &mut Vec<Finding>,
-) -> (Clock, Vec<Distrust>) {
+) -> (Clock, Vec<TscFault>) {
     let speeds = windows.iter().map(|window| window.ticks / window.raw);
     let speeds: Vec<f64> = speeds.collect();
     let slow = speeds.iter().copied().fold(f64::MAX, f64::min);
@@ -148,24 +148,24 @@ impl Window {
     }
 }
 
-fn distrust(invariant: bool, ppm: f64) -> Vec<Distrust> {
+fn distrust(invariant: bool, ppm: f64) -> Vec<TscFault> {
     const TOLERATED: f64 = 50.0;
     let mut reasons = Vec::new();
     if !invariant {
-        reasons.push(Distrust::NotInvariant);
+        reasons.push(TscFault::NotInvariant);
     }
     let source = read_kernel(c"/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .unwrap_or_default();
     if source.trim_ascii() != b"tsc" {
         let name = String::from_utf8_lossy(source.trim_ascii()).into_owned();
-        reasons.push(Distrust::ClockSource(name));
+        reasons.push(TscFault::ClockSource(name));
     }
     if ppm > TOLERATED {
         let windows = WINDOWS;
-        reasons.push(Distrust::Drift { windows, ppm });
+        reasons.push(TscFault::Drift { windows, ppm });
     }
     if runs_backwards() {
-        reasons.push(Distrust::Backwards);
+        reasons.push(TscFault::Backwards);
     }
     reasons
 }

@@ -44,7 +44,7 @@ const UPLOAD_ATTRIBUTE: Attribute = Attribute::Metadata(Cow::Borrowed(UPLOAD));
 
 /// The object that an upload writes.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct UploadTarget {
     path: Path,
     /// The version that the upload may replace.
     mode: PutMode,
@@ -55,7 +55,7 @@ pub(crate) struct Target {
     client: AmazonS3,
 }
 
-impl Target {
+impl UploadTarget {
     fn attributes(&self) -> Attributes {
         Attributes::from_iter([(UPLOAD_ATTRIBUTE, self.upload.clone())])
     }
@@ -162,7 +162,7 @@ impl Bucket {
     }
 
     /// The target of an upload that replaces a version.
-    pub(crate) fn target(&self, key: &str, replaces: &Version) -> Result<Target, StoreError> {
+    pub(crate) fn target(&self, key: &str, replaces: &Version) -> Result<UploadTarget, StoreError> {
         let tag = match replaces {
             Version::Absent => None,
             Version::Known(version) => Some(Some(version.clone())),
@@ -197,7 +197,7 @@ impl Bucket {
             condition,
             ..Transport::new(self.servers.clone(), Arc::clone(&self.is_unconditional))
         };
-        Ok(Target {
+        Ok(UploadTarget {
             path,
             mode,
             upload,
@@ -206,7 +206,7 @@ impl Bucket {
     }
 
     /// Writes a small object by one request.
-    pub(crate) fn put(&self, target: &Target, content: Bytes) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, target: &UploadTarget, content: Bytes) -> Result<(), StoreError> {
         let (target, servers) = (target.clone(), self.servers.clone());
         let is_unconditional = Arc::clone(&self.is_unconditional);
         let put = async move {
@@ -244,7 +244,7 @@ impl Bucket {
     }
 
     /// Begins a multipart upload, and returns its id.
-    pub(crate) fn begin_multipart(&self, target: &Target) -> Result<String, StoreError> {
+    pub(crate) fn begin_multipart(&self, target: &UploadTarget) -> Result<String, StoreError> {
         let on_its_way = target.clone();
         let begin = async move {
             let options = PutMultipartOptions {
@@ -265,7 +265,7 @@ impl Bucket {
     /// Starts to upload a part.
     pub(crate) fn put_part(
         &self,
-        target: &Target,
+        target: &UploadTarget,
         id: &str,
         nth: usize,
         part: Bytes,
@@ -280,7 +280,7 @@ impl Bucket {
     /// Completes a multipart upload: the store makes an object of its parts.
     pub(crate) fn complete(
         &self,
-        target: &Target,
+        target: &UploadTarget,
         id: &str,
         parts: Vec<PartId>,
     ) -> Result<(), StoreError> {
@@ -309,7 +309,7 @@ impl Bucket {
     }
 
     /// Removes the parts of a multipart upload, if the store answers.
-    pub(crate) fn abort(&self, target: &Target, id: &str) {
+    pub(crate) fn abort(&self, target: &UploadTarget, id: &str) {
         let (target, upload) = (target.clone(), id.to_owned());
         let abort = async move {
             let _ = tokio::time::timeout(ABORT, target.abort(&upload)).await;

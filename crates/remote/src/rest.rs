@@ -92,7 +92,7 @@ impl RestFiles {
     }
 
     /// Makes a request, repeating it as needed, and reads a response of at most `most` bytes.
-    fn ask(
+    fn fetch(
         &self,
         method: Method,
         path: &str,
@@ -171,7 +171,7 @@ impl Server {
 impl Files for RestFiles {
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
         let most = range.map_or(MOST_BYTES, |(_, len)| len);
-        let bytes = self.ask(Method::GET, &flat(path), most, move |request| match range {
+        let bytes = self.fetch(Method::GET, &flat(path), most, move |request| match range {
             Some((_, 0)) | None => request,
             Some((offset, len)) => {
                 let last = offset + len as u64 - 1;
@@ -206,7 +206,7 @@ impl Files for RestFiles {
     }
 
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
-        let list = self.ask(Method::GET, &format!("{dir}/"), MOST_BYTES, |request| {
+        let list = self.fetch(Method::GET, &format!("{dir}/"), MOST_BYTES, |request| {
             request.header(ACCEPT, VERSION_2)
         });
         let list = match list {

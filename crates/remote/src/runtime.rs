@@ -77,7 +77,7 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(3);
 /// After a signal that ends the program, blocks until it does, so that nothing new begins and no
 /// error of the abort is reported.
 fn stop_if_interrupted() {
-    while interrupt::asked().is_some() {
+    while interrupt::pending_signal().is_some() {
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -135,7 +135,7 @@ impl Runtime {
         });
         let mut end = None;
         loop {
-            if end.is_none() && interrupt::asked().is_some() {
+            if end.is_none() && interrupt::pending_signal().is_some() {
                 end = Some(Instant::now() + ABORT);
             }
             match receiver.recv_timeout(Duration::from_millis(100)) {
@@ -150,7 +150,7 @@ impl Runtime {
     /// [settled](Runtime::is_settled). A second signal ends the program at once.
     pub(crate) fn abort_on_signal(&self, id: &str, abort: Abort) {
         let mut uploads = lock(&self.uploads);
-        uploads.guard.get_or_insert_with(interrupt::hold);
+        uploads.guard.get_or_insert_with(interrupt::defer_signals);
         uploads.aborts.insert(id.to_owned(), abort);
         if !std::mem::replace(&mut uploads.is_watched, true) {
             self.handle.spawn(watch(Arc::clone(&self.uploads)));
@@ -177,7 +177,7 @@ async fn watch(uploads: Arc<Mutex<Uploads>>) {
     const PERIOD: Duration = Duration::from_millis(50);
     loop {
         tokio::time::sleep(PERIOD).await;
-        if interrupt::asked().is_none() {
+        if interrupt::pending_signal().is_none() {
             continue;
         }
         let (tasks, aborts) = {

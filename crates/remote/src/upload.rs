@@ -9,7 +9,7 @@ use catalog::StoreError;
 use catalog::remote::{Upload, Version};
 use object_store::multipart::PartId;
 
-use crate::bucket::{Bucket, Target};
+use crate::bucket::{Bucket, UploadTarget};
 use crate::runtime::{Pending, SETTLE};
 
 const MIB: usize = 1 << 20;
@@ -39,7 +39,7 @@ fn most_gib() -> u64 {
 #[derive(Debug)]
 pub(crate) struct ObjectUpload {
     bucket: Arc<Bucket>,
-    target: Target,
+    target: UploadTarget,
     /// The bytes after the last part.
     buffer: Vec<u8>,
     /// Parts in flight, oldest first, with their lengths.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use archive::dump::{AttributeReader, Places, Progress};
+use archive::dump::{AttributeReader, OpenAncestors, Progress};
 use archive::{Users, WarningKind};
 use base::pool::{Queue, in_threads};
 use catalog::rows::Rows;
@@ -110,7 +110,7 @@ struct Run<'a> {
 /// The state of one thread.
 struct Worker<'a> {
     writer: BlobWriter<'a>,
-    places: Places<Arc<Rows>>,
+    places: OpenAncestors<Arc<Rows>>,
     attributes: AttributeReader,
     encoder: NodeEncoder<'a>,
     buffer: Vec<u8>,
@@ -152,7 +152,7 @@ impl Archiver<'_> {
     fn worker(&self) -> Result<Worker<'_>, Error> {
         Ok(Worker {
             writer: self.store.writer()?,
-            places: Places::new(self.rows.clone(), OPEN_DIRECTORIES),
+            places: OpenAncestors::new(self.rows.clone(), OPEN_DIRECTORIES),
             attributes: AttributeReader::default(),
             encoder: NodeEncoder::new(self.users, self.device_ids, self.zone),
             buffer: Vec::new(),

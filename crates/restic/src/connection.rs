@@ -214,16 +214,16 @@ impl Connection {
     }
 
     /// Receives the next response, which has the expected type, or is a status.
-    fn answer(&mut self, expected: u8) -> Result<Answer, StoreError> {
+    fn answer(&mut self, expected: u8) -> Result<SftpReply, StoreError> {
         let (kind, mut body) = self.receive_packet()?;
         body.try_get_u32().map_err(|_| malformed())?;
         if kind == expected && kind != STATUS {
-            return Ok(Answer::Body(body));
+            return Ok(SftpReply::Body(body));
         }
         let code = body.try_get_u32().map_err(|_| malformed())?;
         match (kind, code) {
-            (STATUS, OK) => Ok(Answer::Body(body)),
-            (STATUS, EOF) => Ok(Answer::End),
+            (STATUS, OK) => Ok(SftpReply::Body(body)),
+            (STATUS, EOF) => Ok(SftpReply::End),
             (STATUS, NO_SUCH_FILE) => Err(StoreError::NotFound),
             (STATUS, PERMISSION_DENIED) => Err(StoreError::Denied),
             (STATUS, _) => {
@@ -238,8 +238,8 @@ impl Connection {
     fn call(&mut self, kind: u8, body: &[u8], expected: u8) -> Result<Bytes, StoreError> {
         self.request(kind, body)?;
         match self.answer(expected)? {
-            Answer::Body(body) => Ok(body),
-            Answer::End => Err(malformed()),
+            SftpReply::Body(body) => Ok(body),
+            SftpReply::End => Err(malformed()),
         }
     }
 
@@ -303,12 +303,12 @@ impl Connection {
             };
             // Receive all responses even after an error, so that the next request gets its own.
             match self.answer(DATA) {
-                Ok(Answer::Body(mut data)) => match take_bytes(&mut data) {
+                Ok(SftpReply::Body(mut data)) => match take_bytes(&mut data) {
                     Ok(data) if data.len() == wanted => bytes.extend_from_slice(&data),
                     Ok(_) => result = Err(StoreError::Other("a file is too short".to_owned())),
                     Err(error) => result = Err(error),
                 },
-                Ok(Answer::End) => {
+                Ok(SftpReply::End) => {
                     result = Err(StoreError::Other("a file is too short".to_owned()));
                 }
                 Err(error) => result = Err(error),
@@ -406,7 +406,7 @@ impl Connection {
                 break Err(error);
             }
             match self.answer(NAME) {
-                Ok(Answer::Body(mut names)) => {
+                Ok(SftpReply::Body(mut names)) => {
                     // A short entry takes more memory than its packet.
                     let known = found.len();
                     if let Err(error) = take_entries(&mut names, &mut found) {
@@ -420,7 +420,7 @@ impl Connection {
                         None => break Err(StoreError::LongAnswer(MOST_BYTES)),
                     }
                 }
-                Ok(Answer::End) => break Ok(()),
+                Ok(SftpReply::End) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
@@ -435,7 +435,7 @@ impl Drop for Connection {
     }
 }
 
-enum Answer {
+enum SftpReply {
     /// The bytes after the request number.
     Body(Bytes),
     /// The server's status EOF: the end of the file or directory.

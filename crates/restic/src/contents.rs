@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use archive::WarningKind;
-use archive::dump::{NotOpened, Places, Progress, is_unchanged, is_unchanged_as_read, stat};
+use archive::dump::{NotOpened, OpenAncestors, Progress, is_unchanged, is_unchanged_as_read, stat};
 use base::{Warning, Warnings};
 use catalog::rows::Rows;
 use gate::fs::{Whence, lseek, pread64};
@@ -101,7 +101,7 @@ impl<'a> Contents<'a> {
     /// Opens the file of a row. If it has changed since `meta` was collected, updates `meta`.
     /// `None`, with a warning, if it cannot be opened.
     pub(crate) fn open(
-        places: &mut Places<Arc<Rows>>,
+        places: &mut OpenAncestors<Arc<Rows>>,
         warnings: &'a EntryWarnings,
         progress: &'a Progress,
         row: usize,

@@ -10,7 +10,7 @@ use archive::Users;
 use archive::dump::{AttributeReader, AttributesOf};
 use catalog::rows::Rows;
 use gate::Errno;
-use gate::fs::{At, getcwd};
+use gate::fs::{AtFlags, getcwd};
 use gate::long::statx_long;
 use sha2::{Digest, Sha256};
 use walk::Meta;
@@ -98,7 +98,7 @@ impl DirectoriesAbove {
     fn examine(&self, path: &[u8]) -> Box<Meta> {
         let mut seen = self.0.borrow_mut();
         let meta = seen.entry(path.to_vec()).or_insert_with(|| {
-            let seen = statx_long(path, At::empty(), Meta::WANT);
+            let seen = statx_long(path, AtFlags::empty(), Meta::WANT);
             Box::new(seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it)))
         });
         meta.clone()
@@ -156,10 +156,10 @@ struct InnerSource {
 struct SnapshotPart {
     /// The path in the snapshot; empty for its root.
     path: Vec<u8>,
-    what: What,
+    what: LayoutNode,
 }
 
-enum What {
+enum LayoutNode {
     /// A directory above a SRC, with its file-system path.
     Above { real: Vec<u8>, meta: Box<Meta> },
     /// A SRC with its rows.
@@ -200,7 +200,7 @@ impl Layout {
             let what = match outer.last() {
                 None => {
                     layout.add_above(name, directories);
-                    What::Source(rows.clone())
+                    LayoutNode::Source(rows.clone())
                 }
                 Some((other, other_path, _)) if name.root() != other.root() => {
                     return Err(Error::SamePath(path.to_vec(), other_path.to_vec()));
@@ -212,7 +212,7 @@ impl Layout {
                         outer: outer.clone(),
                         below: name.components[other.components.len()..].to_vec(),
                     });
-                    What::Inner
+                    LayoutNode::Inner
                 }
             };
             let path = name.in_snapshot(name.components.len());
@@ -228,7 +228,7 @@ impl Layout {
             let (path, real) = (name.in_snapshot(depth), name.real(depth));
             if !self.parts.iter().any(|part| part.path == path) {
                 let meta = directories.examine(&real);
-                let what = What::Above { real, meta };
+                let what = LayoutNode::Above { real, meta };
                 self.parts.push(SnapshotPart { path, what });
             }
         }
@@ -278,7 +278,7 @@ impl Layout {
     pub(crate) fn above(&self, encoder: &mut NodeEncoder<'_>) -> String {
         let (mut hash, mut node) = (Sha256::new(), Vec::new());
         for part in &self.parts {
-            if let What::Above { meta, .. } = &part.what {
+            if let LayoutNode::Above { meta, .. } = &part.what {
                 encoder.write(last_name(&part.path), meta, Extra::default(), &mut node);
                 hash.update(&node);
                 node.clear();
@@ -304,14 +304,14 @@ impl Layout {
             let up = above.iter().rfind(|(path, _)| *path == up_path);
             let up = up.map_or(&root, |(_, up)| up).clone();
             match &part.what {
-                What::Inner => {}
-                What::Source(rows) => tops.push(SourceRoot {
+                LayoutNode::Inner => {}
+                LayoutNode::Source(rows) => tops.push(SourceRoot {
                     place: (!name.is_empty()).then(|| up.reserve(1)),
                     up,
                     name,
                     rows: rows.clone(),
                 }),
-                What::Above { real, meta } => {
+                LayoutNode::Above { real, meta } => {
                     let attributes = read_attributes(real, meta);
                     let old = up.old_tree(reader).node(name);
                     let at = (&up, up.reserve(1));

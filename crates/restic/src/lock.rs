@@ -68,7 +68,7 @@ fn end(task: &mut Option<Background>) {
 }
 
 impl Lock {
-    /// Locks a repository non-exclusively. Before writing anything, call [`settle`](Lock::settle).
+    /// Locks a repository non-exclusively. Before writing anything, call [`Lock::wait_for_exclusive_locks`].
     ///
     /// # Errors
     /// If another process holds an exclusive lock; or the lock cannot be written.
@@ -81,7 +81,7 @@ impl Lock {
         let place = Arc::new(RepositoryLocks {
             files: Arc::clone(repository),
             held: Mutex::default(),
-            renewed: Mutex::new(Moment::now()),
+            renewed: Mutex::new(LockTime::now()),
             cipher,
             owner,
         });
@@ -89,11 +89,13 @@ impl Lock {
         retry.until_free(&place)?;
         // Hold signals before writing the lock: requests after a signal wait until it ends the
         // process.
-        let signals = (!repository.is_local()).then(interrupt::hold);
+        let signals = (!repository.is_local()).then(interrupt::defer_signals);
         let (held, again) = (Arc::clone(&place), Arc::clone(&place));
         let removal = start(move |ended| {
             let is_timeout = |limit| ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            while is_timeout(SIGNALS) && (signals.is_none() || interrupt::asked().is_none()) {}
+            while is_timeout(SIGNALS)
+                && (signals.is_none() || interrupt::pending_signal().is_none())
+            {}
             held.remove_all_but(0);
             drop(signals); // dropping raises a held signal
         });
@@ -104,7 +106,7 @@ impl Lock {
             renewal: None,
             removal,
         };
-        *lock.place.renewed.lock() = Moment::now();
+        *lock.place.renewed.lock() = LockTime::now();
         lock.place.write()?;
         lock.made = Instant::now();
         lock.renewal = start(move |ended| {
@@ -126,7 +128,7 @@ impl Lock {
     ///
     /// # Errors
     /// If another process holds an exclusive lock.
-    pub(crate) fn settle(&self) -> Result<(), Error> {
+    pub(crate) fn wait_for_exclusive_locks(&self) -> Result<(), Error> {
         sleep(SETTLING.saturating_sub(self.made.elapsed()));
         self.retry.lock().until_free(&self.place)
     }
@@ -152,21 +154,21 @@ impl Drop for Lock {
 /// A time by two clocks: the wall clock, which locks use and which can be set; and a clock that
 /// includes suspend.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+struct LockTime {
     wall: Duration,
     boot: Duration,
 }
 
-impl Moment {
-    fn now() -> Moment {
-        Moment {
+impl LockTime {
+    fn now() -> LockTime {
+        LockTime {
             wall: Duration::from_micros(time_of_day()),
             boot: Duration::from_nanos(boot_time()),
         }
     }
 
     /// The larger of both clocks' differences: what another process may consider the age of a lock.
-    fn elapsed(self, now: Moment) -> Duration {
+    fn elapsed(self, now: LockTime) -> Duration {
         let wall = now.wall.saturating_sub(self.wall);
         wall.max(now.boot.saturating_sub(self.boot))
     }
@@ -219,7 +221,7 @@ struct RepositoryLocks {
     /// This process's lock files: one, or two during renewal.
     held: Mutex<Vec<HeldFile>>,
     /// The time of the last renewal. Its mutex is held during renewal.
-    renewed: Mutex<Moment>,
+    renewed: Mutex<LockTime>,
     cipher: Arc<Cipher>,
     owner: Owner,
 }
@@ -260,7 +262,7 @@ impl RepositoryLocks {
     /// If the lock is [lost](Error::LockLost), which is final; or the new file cannot be written.
     fn renew(&self) -> Result<(), Error> {
         let mut renewed = self.renewed.lock();
-        let (began, count) = (Moment::now(), self.held.lock().len());
+        let (began, count) = (LockTime::now(), self.held.lock().len());
         self.check_held(*renewed)?;
         let made = self.write().and_then(|()| self.check_held(*renewed));
         if made.is_err() {
@@ -277,10 +279,10 @@ impl RepositoryLocks {
 
     /// Checks that this process's oldest lock file, written at `written`, exists and was never
     /// stale.
-    fn check_held(&self, written: Moment) -> Result<(), Error> {
+    fn check_held(&self, written: LockTime) -> Result<(), Error> {
         let listed = self.list()?;
         // Take the time after the response, which may have been slow.
-        let age = written.elapsed(Moment::now());
+        let age = written.elapsed(LockTime::now());
         let held = self.held.lock();
         let is_there = |own: &HeldFile| listed.iter().any(|(name, _)| own.is_named(name));
         let lost = match held.first() {
@@ -372,7 +374,7 @@ mod tests {
         let locks = RepositoryLocks {
             files: Arc::new(files),
             held: Mutex::default(),
-            renewed: Mutex::new(Moment::now()),
+            renewed: Mutex::new(LockTime::now()),
             cipher: Arc::new(cipher()),
             owner: Owner {
                 host: "here".to_owned(),
@@ -413,8 +415,8 @@ mod tests {
     fn a_lock_that_was_stale_is_lost_although_it_is_there() {
         let dir = tempfile::tempdir().unwrap();
         let locks = locked(dir.path());
-        let now = Moment::now();
-        *locks.renewed.lock() = Moment {
+        let now = LockTime::now();
+        *locks.renewed.lock() = LockTime {
             wall: now.wall.saturating_sub(STALE + Duration::from_secs(60)),
             ..now
         };
@@ -425,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_age_of_a_lock_is_that_of_the_faster_clock() {
-        let moment = |wall, boot| Moment {
+        let moment = |wall, boot| LockTime {
             wall: Duration::from_secs(wall),
             boot: Duration::from_secs(boot),
         };

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use catalog::StoreError;
 use catalog::remote::{self, Files};
 use gate::Errno;
-use gate::file::{Held, unlinkat};
-use gate::fs::{At, CWD, Dev, Open, Want, statx};
+use gate::file::{LockFile, unlinkat};
+use gate::fs::{AtFlags, CWD, Dev, Open, StatxMask, statx};
 use gate::long::{c_string, open_long, statx_long};
 use gate::sync::Mutex;
 
@@ -37,7 +37,8 @@ impl Backend {
         let mode = match self {
             Backend::Local(dir) => {
                 let config = [dir, &b"/"[..], CONFIG.as_bytes()].concat();
-                statx_long(&config, At::empty(), Want::BASIC_STATS).map_or(0, |seen| seen.mode)
+                statx_long(&config, AtFlags::empty(), StatxMask::BASIC_STATS)
+                    .map_or(0, |seen| seen.mode)
             }
             Backend::Remote(_) => 0,
         };
@@ -160,8 +161,8 @@ impl RepositoryFiles {
         let seen = statx(
             open_long(dir, Open::PATH | Open::DIRECTORY).ok()?,
             c"",
-            At::EMPTY_PATH,
-            Want::BASIC_STATS,
+            AtFlags::EMPTY_PATH,
+            StatxMask::BASIC_STATS,
         );
         seen.ok().map(|seen| (seen.dev, seen.ino))
     }
@@ -243,10 +244,10 @@ impl RepositoryFiles {
                 let open = || open_long(&self.below(dir), Open::DIRECTORY);
                 let dir = self.in_its_directory(path, open)?;
                 let file =
-                    Held::create(&dir, &c_string(name.as_bytes())?, content, self.modes.file)?;
+                    LockFile::create(&dir, &c_string(name.as_bytes())?, content, self.modes.file)?;
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
-                    kept: Kept::Local { _file: file },
+                    kept: HeldFileKind::Local { _file: file },
                 });
                 Ok(())
             }
@@ -255,7 +256,7 @@ impl RepositoryFiles {
                 // error ends it.
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
-                    kept: Kept::Remote(Arc::clone(files)),
+                    kept: HeldFileKind::Remote(Arc::clone(files)),
                 });
                 Ok(files.write(path, vec![Bytes::copy_from_slice(content)])?)
             }
@@ -274,7 +275,12 @@ impl RepositoryFiles {
         };
         let mut found = Vec::new();
         for name in names(&dir)? {
-            match statx(&dir, &c_string(name.as_bytes())?, At::empty(), Want::SIZE) {
+            match statx(
+                &dir,
+                &c_string(name.as_bytes())?,
+                AtFlags::empty(),
+                StatxMask::SIZE,
+            ) {
                 Ok(seen) => found.push((name, seen.size)),
                 Err(Errno::ENOENT) => {}
                 Err(e) => return Err(e.into()),
@@ -455,11 +461,11 @@ fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
 /// A file that is removed on drop.
 pub(crate) struct HeldFile {
     path: String,
-    kept: Kept,
+    kept: HeldFileKind,
 }
 
-enum Kept {
-    Local { _file: Held },
+enum HeldFileKind {
+    Local { _file: LockFile },
     Remote(Arc<dyn Files>),
 }
 
@@ -472,7 +478,7 @@ impl HeldFile {
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        if let Kept::Remote(files) = &self.kept {
+        if let HeldFileKind::Remote(files) = &self.kept {
             // If that fails, the lock becomes stale in half an hour.
             let _ = files.remove(&self.path);
         }

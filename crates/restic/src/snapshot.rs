@@ -158,7 +158,7 @@ impl Repository {
             progress: &progress,
             warnings: &warnings,
         };
-        self.settle()?;
+        self.wait_for_exclusive_locks()?;
         let root = parent.map(|parent| parent.tree);
         let (trees, counts) = archiver.archive(&layout, root)?;
         let written = store.finish()?;
@@ -279,7 +279,7 @@ impl Repository {
     pub fn keep(self, kept: LastSnapshot, options: &SnapshotOptions) -> Result<Snapshot, Error> {
         let mut next = self.snapshot_file(options, &kept.layout);
         next.parent = Some(kept.parent.id);
-        self.settle()?;
+        self.wait_for_exclusive_locks()?;
         let (mut record, root) = (kept.record, kept.parent.tree);
         let (trees, written) = match kept.tops {
             None => (TreeCounts::none(root), Default::default()),
@@ -397,8 +397,10 @@ impl Repository {
         }
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        self.lock.as_ref().map_or(Ok(()), Lock::settle)
+    fn wait_for_exclusive_locks(&self) -> Result<(), Error> {
+        self.lock
+            .as_ref()
+            .map_or(Ok(()), Lock::wait_for_exclusive_locks)
     }
 
     /// Removes a snapshot that may refer to removed data.

@@ -24,7 +24,7 @@ pub enum Align {
 /// The colour of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Tone {
+pub enum RowColour {
     #[default]
     Plain,
     /// Dimmed: the row exists, but does not count.
@@ -33,13 +33,13 @@ pub enum Tone {
     Bad,
 }
 
-impl Tone {
+impl RowColour {
     /// The CSS class of the tone.
     pub fn class(self) -> &'static str {
         match self {
-            Tone::Plain => "",
-            Tone::Dim => "dim",
-            Tone::Bad => "bad",
+            RowColour::Plain => "",
+            RowColour::Dim => "dim",
+            RowColour::Bad => "bad",
         }
     }
 }
@@ -95,7 +95,7 @@ pub struct Table {
     /// The text of all cells, each of which ends at an offset in `ends`.
     text: String,
     ends: Vec<usize>,
-    tones: Vec<Tone>,
+    tones: Vec<RowColour>,
     widths: Vec<usize>,
 }
 
@@ -129,7 +129,8 @@ impl Table {
         rows: impl IntoIterator<Item = [impl AsRef<str>; N]>,
     ) -> Table {
         let mut table = Table::new(heads, 0);
-        rows.into_iter().for_each(|row| table.row(row, Tone::Plain));
+        rows.into_iter()
+            .for_each(|row| table.row(row, RowColour::Plain));
         table
     }
 
@@ -146,7 +147,7 @@ impl Table {
     }
 
     /// Adds a row, with a cell for each column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: RowColour) {
         for (cell, width) in cells.into_iter().zip(&mut self.widths) {
             *width = (*width).max(columns(cell.as_ref()));
             self.text.push_str(cell.as_ref());
@@ -168,7 +169,7 @@ impl Table {
         let room = style.width.map_or(usize::MAX, room);
         for (at, line) in wrap(reason, room).lines().enumerate() {
             let cells = if at == 0 { cells } else { [""; N] };
-            self.row(cells.into_iter().chain([line]), Tone::Plain);
+            self.row(cells.into_iter().chain([line]), RowColour::Plain);
         }
     }
 
@@ -191,7 +192,7 @@ impl Table {
     /// long table take much memory.
     pub fn write_rows<S: AsRef<str>>(
         &self,
-        rows: impl Iterator<Item = (impl Iterator<Item = S>, Tone)>,
+        rows: impl Iterator<Item = (impl Iterator<Item = S>, RowColour)>,
         width: Option<usize>,
         color: bool,
         put: &mut dyn FnMut(&str),
@@ -211,8 +212,8 @@ impl Table {
         );
         for (cells, tone) in rows {
             let paint = match tone {
-                Tone::Dim if color => "\x1b[2m",
-                Tone::Bad if color => "\x1b[31m",
+                RowColour::Dim if color => "\x1b[2m",
+                RowColour::Bad if color => "\x1b[31m",
                 _ => "",
             };
             self.line(&mut out, cells, &widths, paint);
@@ -230,7 +231,7 @@ impl Table {
         self.columns.iter().position(is_text).unwrap_or(0)
     }
 
-    fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
+    fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, RowColour)> {
         let end = |at: usize| self.ends.get(at).copied().unwrap_or(self.text.len());
         let cell = move |at: usize| {
             let from = if at == 0 { 0 } else { end(at - 1) };
@@ -442,8 +443,8 @@ mod tests {
             ],
             2,
         );
-        table.row(["/", "1", "rw,relatime,discard"], Tone::Plain);
-        table.row(["/very/long/name", "1000", "ro"], Tone::Bad);
+        table.row(["/", "1", "rw,relatime,discard"], RowColour::Plain);
+        table.row(["/very/long/name", "1000", "ro"], RowColour::Bad);
         table
     }
 
@@ -463,7 +464,7 @@ mod tests {
         let names = ["plain", "\u{6f22}\u{5b57}", "e\u{301}", "\u{1f600}!"];
         let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 2);
         for name in names {
-            table.row([name, "7"], Tone::Plain);
+            table.row([name, "7"], RowColour::Plain);
         }
         let text = table.to_text(None, false);
         let places = text.lines().skip(1).map(|line| columns(line.trim_end()));
@@ -479,8 +480,8 @@ mod tests {
     #[test]
     fn a_page_has_its_headings_and_nothing_of_a_cell_is_markup() {
         let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 2);
-        table.row(["<b>&", "1"], Tone::Plain);
-        table.row(["c", "2"], Tone::Bad);
+        table.row(["<b>&", "1"], RowColour::Plain);
+        table.row(["c", "2"], RowColour::Bad);
         let expected = "<table>\n<caption>a &lt; b</caption>\n<thead><tr><th scope=\"col\" class=\"left\">NAME</th>\
                         <th scope=\"col\">N</th></tr></thead>\n<tbody>\n\
                         <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n\

@@ -47,7 +47,7 @@ impl ItemKind {
 
 /// The part of metadata, of a reserve or of shared extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum ItemPart {
     /// ext4: superblocks, group descriptors, bitmaps and inode tables.
     Tables,
     /// XFS: headers of allocation groups.
@@ -74,22 +74,22 @@ pub enum Part {
     Between,
 }
 
-impl Part {
+impl ItemPart {
     /// The name of the part in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Tables => "tables",
-            Part::Headers => "headers",
-            Part::Inodes => "inodes",
-            Part::Trees => "trees",
-            Part::System => "system",
-            Part::CopyOnWrite => "copy_on_write",
-            Part::Root => "root",
-            Part::FileSystem => "file_system",
-            Part::ForMetadata => "for_metadata",
-            Part::AtLeast => "at_least",
-            Part::Within => "within",
-            Part::Between => "between",
+            ItemPart::Tables => "tables",
+            ItemPart::Headers => "headers",
+            ItemPart::Inodes => "inodes",
+            ItemPart::Trees => "trees",
+            ItemPart::System => "system",
+            ItemPart::CopyOnWrite => "copy_on_write",
+            ItemPart::Root => "root",
+            ItemPart::FileSystem => "file_system",
+            ItemPart::ForMetadata => "for_metadata",
+            ItemPart::AtLeast => "at_least",
+            ItemPart::Within => "within",
+            ItemPart::Between => "between",
         }
     }
 }
@@ -157,7 +157,7 @@ pub struct Item {
     /// The kind of bytes.
     pub kind: ItemKind,
     /// The part within the kind; `None` if the kind suffices.
-    pub part: Option<Part>,
+    pub part: Option<ItemPart>,
     /// The size on the device, in bytes; negative only for [`ItemKind::Shared`].
     pub bytes: i64,
     /// Whether df(1) counts the item as used.
@@ -198,7 +198,7 @@ impl Item {
 
     /// Sets the part within the kind.
     #[must_use]
-    pub fn part(self, part: Part) -> Item {
+    pub fn part(self, part: ItemPart) -> Item {
         Item {
             part: Some(part),
             ..self

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use base::Warning;
 use base::path::below;
 use gate::btrfs::{SPACE_HEAD, SPACE_RECORD, get_subvol_info, space_info};
-use gate::fs::{At, Statfs, Want, statx};
+use gate::fs::{AtFlags, Statfs, StatxMask, statx};
 use gate::long::reach;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{BlockGroups, Subvolume};
@@ -22,8 +22,8 @@ use walk::entry::joined;
 
 use self::extents::{Extents, Holder};
 use self::subvolumes::{KnownSubvolume, subvolumes};
-use self::tree::{Claims, ExtentPlace, SubvolumeTree};
-use crate::bill::{Item, ItemKind, Part, Remedy, sum};
+use self::tree::{ExtentPlace, SeparateInodes, SubvolumeTree};
+use crate::bill::{Item, ItemKind, ItemPart, Remedy, sum};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
@@ -95,8 +95,8 @@ fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<F
             .push(paths.subvolume(*tree, known, bytes, source));
     }
     for (holder, part) in [
-        (Holder::Within, Part::Within),
-        (Holder::Between, Part::Between),
+        (Holder::Within, ItemPart::Within),
+        (Holder::Between, ItemPart::Between),
     ] {
         let bytes = sums.get(&holder).copied().unwrap_or(0);
         files.items.push(item(ItemKind::Shared, bytes).part(part));
@@ -105,8 +105,8 @@ fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<F
 }
 
 /// The inodes whose contents count separately from the files around them: mount points and caches.
-fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Claims {
-    let mut claims = Claims::default();
+fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> SeparateInodes {
+    let mut claims = SeparateInodes::default();
     let covered = covered(source.mount, source.mount_point, source.table);
     let copy = copy_of(source.top);
     if copy.is_none() && !covered.is_empty() {
@@ -116,8 +116,8 @@ fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Claims {
     let dir = copy.as_ref().map_or(&*source.top.fd, |(fd, ..)| fd);
     let inode = |rel: &[u8]| {
         let reach = reach(std::os::fd::AsFd::as_fd(dir), rel).ok()?;
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        let seen = statx(reach.dir(), reach.rest(), at, Want::BASIC_STATS).ok()?;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let seen = statx(reach.dir(), reach.rest(), at, StatxMask::BASIC_STATS).ok()?;
         (seen.dev == source.top.meta.dev).then_some(seen.ino)
     };
     if copy.is_some() {
@@ -244,26 +244,26 @@ pub(crate) fn add(
         let bytes = group.used.saturating_mul(group.copies()) / copies_of_data;
         let (kind, part, bytes) = match group {
             group if group.is_global_reserve() => {
-                (ItemKind::Reserved, Part::FileSystem, group.total)
+                (ItemKind::Reserved, ItemPart::FileSystem, group.total)
             }
             group if group.is_mixed() => {
                 // In mixed block groups, the space that is not in files is metadata.
                 let files = sum(items.iter());
                 (
                     ItemKind::Metadata,
-                    Part::Trees,
+                    ItemPart::Trees,
                     bytes.saturating_sub(files.max(0).cast_unsigned()),
                 )
             }
             group if group.is_data() => continue,
-            group if group.is_system() => (ItemKind::Metadata, Part::System, bytes),
-            _ => (ItemKind::Metadata, Part::Trees, bytes),
+            group if group.is_system() => (ItemKind::Metadata, ItemPart::System, bytes),
+            _ => (ItemKind::Metadata, ItemPart::Trees, bytes),
         };
         items.push(Item::new(kind, signed(bytes)).part(part));
     }
     let kept = signed(statfs.free.saturating_sub(statfs.available));
     items.push(Item {
         is_in_used: false,
-        ..Item::new(ItemKind::Reserved, kept).part(Part::ForMetadata)
+        ..Item::new(ItemKind::Reserved, kept).part(ItemPart::ForMetadata)
     });
 }

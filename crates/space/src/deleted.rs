@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use base::Warning;
 use base::directory::numbers;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
-use gate::fs::{At, CWD, Open, Statx, Want, openat, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, Open, Statx, StatxMask, openat, readlinkat, statx};
 use gate::long::c_string;
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Tally};
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
@@ -34,7 +34,7 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Ve
     /// Maximum number of abandoned searches: each costs seconds.
     const MOST_STUCK: usize = 8;
     let pids = numbers_in(b"/proc");
-    let board = Shared::new(Board::WORDS).map(|words| Board { words });
+    let board = SharedWords::new(ScanProgress::WORDS).map(|words| ScanProgress { words });
     let (Ok(pids), Ok(board)) = (pids, board) else {
         warnings.push(Warning::general(WarningKind::NoProcesses));
         return Vec::new();
@@ -139,17 +139,17 @@ impl DeletedRecord {
 
 /// Memory that the searching child process shares: its position, its system calls, and the files
 /// found.
-struct Board {
-    words: Shared,
+struct ScanProgress {
+    words: SharedWords,
 }
 
-impl Board {
+impl ScanProgress {
     /// Size of the buffer for records of deleted files, in words of 64 bits. Files that do not fit
     /// are not accounted for.
     const RECORDS: usize = 512 << 10;
     const TALLY: usize = 3;
-    const HEAD: usize = Board::TALLY + Tally::WORDS;
-    const WORDS: usize = Board::HEAD + Board::RECORDS;
+    const HEAD: usize = ScanProgress::TALLY + Tally::WORDS;
+    const WORDS: usize = ScanProgress::HEAD + ScanProgress::RECORDS;
 
     /// Number of processes that the last child has begun to examine.
     fn at(&self) -> usize {
@@ -166,13 +166,13 @@ impl Board {
     }
 
     fn tally(&self) -> &[AtomicU64] {
-        &self.words[Board::TALLY..Board::HEAD]
+        &self.words[ScanProgress::TALLY..ScanProgress::HEAD]
     }
 
     fn put(&self, found: &DeletedRecord) {
         let words = found.to_words();
         let used = self.used().load(Relaxed) as usize;
-        if let Some(room) = self.words[Board::HEAD..].get(used..used + words.len()) {
+        if let Some(room) = self.words[ScanProgress::HEAD..].get(used..used + words.len()) {
             room.iter()
                 .zip(&words)
                 .for_each(|(to, word)| to.store(*word, Relaxed));
@@ -182,7 +182,7 @@ impl Board {
 
     fn records(&self) -> impl Iterator<Item = DeletedRecord> {
         let used = self.used().load(Acquire) as usize;
-        let words = self.words[Board::HEAD..].iter().take(used);
+        let words = self.words[ScanProgress::HEAD..].iter().take(used);
         let words: Vec<u64> = words.map(|word| word.load(Relaxed)).collect();
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -214,7 +214,7 @@ impl Board {
 }
 
 /// Searches the processes; runs in the child process.
-fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &Board) {
+fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &ScanProgress) {
     let before = gate::meter::tally();
     let mut search = Search {
         dev,
@@ -271,7 +271,7 @@ struct Search<'a> {
     dev: Dev,
     /// The device numbers of mounts, by mount id; `None` for mounts that no mount table contains.
     mounts: HashMap<u64, Option<Dev>>,
-    board: &'a Board,
+    board: &'a ScanProgress,
 }
 
 impl Search<'_> {
@@ -310,7 +310,7 @@ impl Search<'_> {
                 self.put(
                     pid,
                     path,
-                    statx(fds, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS),
+                    statx(fds, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS),
                 );
             }
         }
@@ -333,7 +333,7 @@ impl Search<'_> {
             if mapped.dev == self.dev && seen.insert(mapped.ino) {
                 let name = [dir, b"/map_files/", &mapped.range].concat();
                 let Ok(name) = c_string(&name) else { continue };
-                let found = statx(CWD, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS);
+                let found = statx(CWD, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS);
                 self.put(pid, mapped.path, found);
             }
         }
@@ -474,8 +474,8 @@ mod tests {
             ctime: Time { sec: -1, nsec: 999 },
             path: path.to_vec(),
         };
-        let board = Board {
-            words: Shared::new(Board::WORDS).unwrap(),
+        let board = ScanProgress {
+            words: SharedWords::new(ScanProgress::WORDS).unwrap(),
         };
         let all = [
             found(b""),
@@ -486,7 +486,7 @@ mod tests {
         all.iter().for_each(|found| board.put(found));
         assert!(board.records().eq(all));
         // A record that does not fit is dropped.
-        board.put(&found(&vec![b'y'; Board::RECORDS * 8]));
+        board.put(&found(&vec![b'y'; ScanProgress::RECORDS * 8]));
         assert_eq!(board.records().count(), 4);
         assert_eq!(DeletedRecord::parse(&mut &[u64::MAX; 8][..]), None);
     }

@@ -18,7 +18,7 @@ use ondisk::ext4::Superblock;
 use ondisk::{Dev, split_options};
 use walk::engine::ext4::{read_superblock, unnamed_inodes};
 
-use crate::bill::{Holder, Item, ItemKind, Part, Remedy};
+use crate::bill::{Holder, Item, ItemKind, ItemPart, Remedy};
 use crate::error::WarningKind;
 use crate::source::{TableSource, signed};
 
@@ -74,7 +74,7 @@ fn add_tables(
     };
     let journal = superblock.journal_size.unwrap_or(0).min(overhead);
     for item in [
-        Item::new(ItemKind::Metadata, signed(overhead - journal)).part(Part::Tables),
+        Item::new(ItemKind::Metadata, signed(overhead - journal)).part(ItemPart::Tables),
         Item::new(ItemKind::Journal, signed(journal)),
     ] {
         items.push(Item {
@@ -151,11 +151,11 @@ fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut 
         is_in_used: false,
         freeable: remedy.is_some().then_some(freeable),
         remedy,
-        ..Item::new(ItemKind::Reserved, signed(for_root)).part(Part::Root)
+        ..Item::new(ItemKind::Reserved, signed(for_root)).part(ItemPart::Root)
     });
     items.push(Item {
         is_in_used: false,
-        ..Item::new(ItemKind::Reserved, signed(own)).part(Part::FileSystem)
+        ..Item::new(ItemKind::Reserved, signed(own)).part(ItemPart::FileSystem)
     });
 }
 

@@ -31,15 +31,15 @@ pub(crate) struct Files {
 
 /// The paths, relative to the root, that a walk counts separately: covered by a mount, or a cache.
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
-    root: Mark,
+pub(crate) struct MarkedPaths {
+    root: MarkedComponent,
     covered: Vec<Vec<u8>>,
 }
 
 /// A component of a marked path.
 #[derive(Debug, Default)]
-struct Mark {
-    names: HashMap<Vec<u8>, Mark>,
+struct MarkedComponent {
+    names: HashMap<Vec<u8>, MarkedComponent>,
     /// The index of the covered path, if a mount covers the directory.
     covered: Option<usize>,
     /// The index in [`CACHES`], if the directory is a cache.
@@ -48,18 +48,18 @@ struct Mark {
 
 /// The marks that apply to a directory.
 #[derive(Clone, Copy, Default)]
-struct Marked<'a> {
+struct DirectoryMarks<'a> {
     covered: Option<usize>,
     cache: Option<usize>,
     /// The marks of the directory's entries.
-    names: Option<&'a HashMap<Vec<u8>, Mark>>,
+    names: Option<&'a HashMap<Vec<u8>, MarkedComponent>>,
 }
 
-impl Marks {
+impl MarkedPaths {
     /// Creates the marks of a file system that is mounted at `mount_point`; mounts on it cover the paths in
     /// `covered`.
-    pub(crate) fn new(covered: &[Vec<u8>], mount_point: &[u8]) -> Marks {
-        let mut root = Mark::default();
+    pub(crate) fn new(covered: &[Vec<u8>], mount_point: &[u8]) -> MarkedPaths {
+        let mut root = MarkedComponent::default();
         for (nth, path) in covered.iter().enumerate() {
             root.at(path).covered = Some(nth);
         }
@@ -68,15 +68,15 @@ impl Marks {
                 root.at(rel).cache = Some(nth);
             }
         }
-        Marks {
+        MarkedPaths {
             root,
             covered: covered.to_vec(),
         }
     }
 
     /// The marks that apply to a directory, by its path relative to the root.
-    fn of_directory(&self, rel: &[u8]) -> Marked<'_> {
-        let mut marked = Marked::default();
+    fn of_directory(&self, rel: &[u8]) -> DirectoryMarks<'_> {
+        let mut marked = DirectoryMarks::default();
         let mut mark = Some(&self.root);
         for name in rel
             .split(|&byte| byte == b'/')
@@ -96,15 +96,15 @@ impl Marks {
     }
 }
 
-impl<'a> Marked<'a> {
-    fn add(&mut self, mark: Option<&'a Mark>) {
+impl<'a> DirectoryMarks<'a> {
+    fn add(&mut self, mark: Option<&'a MarkedComponent>) {
         self.covered = self.covered.or(mark.and_then(|mark| mark.covered));
         self.cache = self.cache.or(mark.and_then(|mark| mark.cache));
     }
 }
 
-impl Mark {
-    fn at(&mut self, path: &[u8]) -> &mut Mark {
+impl MarkedComponent {
+    fn at(&mut self, path: &[u8]) -> &mut MarkedComponent {
         let names = path
             .split(|&byte| byte == b'/')
             .filter(|name| !name.is_empty());
@@ -156,7 +156,7 @@ struct Cached {
 
 /// The attributes of a file that are summed up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedFile {
     pub(crate) bytes: u64,
     pub(crate) owner: u32,
     pub(crate) mtime: Time,
@@ -167,7 +167,7 @@ pub(crate) struct Counted {
 struct LinkedFile {
     place: FilePlace,
     cache: Option<usize>,
-    counted: Counted,
+    counted: CountedFile,
 }
 
 /// Sums of files by owner, age and cache.
@@ -196,7 +196,7 @@ impl FileTotals {
 
     /// Adds a file; `cache` is the index of the cache that it is in.
     #[inline]
-    pub(crate) fn add(&mut self, file: &Counted, cache: Option<usize>) {
+    pub(crate) fn add(&mut self, file: &CountedFile, cache: Option<usize>) {
         let sums = SpaceSums {
             files: 1,
             bytes: file.bytes,
@@ -342,7 +342,7 @@ pub(crate) struct FileSums<'a> {
     mount_point: &'a [u8],
     /// The device number of the files; `None` if the file system has several (overlay).
     dev: Option<Dev>,
-    marks: Marks,
+    marks: MarkedPaths,
     collector: Mutex<FileCollector>,
 }
 
@@ -353,7 +353,7 @@ impl<'a> FileSums<'a> {
         dir: &'a [u8],
         mount_point: &'a [u8],
         dev: Option<Dev>,
-        marks: Marks,
+        marks: MarkedPaths,
     ) -> FileSums<'a> {
         FileSums {
             dir,
@@ -451,7 +451,7 @@ impl FileWorker<'_> {
         meta: &Meta,
         is_in_root: bool,
         place: &FilePlace,
-        marked: Marked<'_>,
+        marked: DirectoryMarks<'_>,
         sums: &mut SpaceSums,
     ) {
         let is_dir = meta.is_dir();
@@ -465,7 +465,7 @@ impl FileWorker<'_> {
             Some(nth) if marked.covered.is_none() => Some(FilePlace::Covered(nth)),
             _ => None,
         };
-        let counted = Counted {
+        let counted = CountedFile {
             bytes: meta.blocks.saturating_mul(512),
             owner: meta.uid,
             mtime: meta.mtime,
@@ -514,7 +514,7 @@ mod tests {
 
     #[test]
     fn marks_tell_what_is_covered_and_what_is_a_cache() {
-        let marks = Marks::new(&[b"var/cache/apt/m".to_vec(), b"srv".to_vec()], b"/");
+        let marks = MarkedPaths::new(&[b"var/cache/apt/m".to_vec(), b"srv".to_vec()], b"/");
         let of = |rel: &str| {
             let marked = marks.of_directory(rel.as_bytes());
             let path = marked.cache.map(|nth| CACHES[nth].path);
@@ -534,7 +534,7 @@ mod tests {
         assert_eq!(of("srv"), (Some(1), None, false));
         assert_eq!(of("srv2"), (None, None, false));
         // Marks of a file system that is mounted at /var.
-        let marks = Marks::new(&[], b"/var");
+        let marks = MarkedPaths::new(&[], b"/var");
         assert!(marks.of_directory(b"cache/apt").cache.is_some());
         assert!(marks.of_directory(b"var/cache/apt").cache.is_none());
     }
@@ -543,7 +543,7 @@ mod tests {
     fn files_are_divided_by_owner_and_age() {
         let mut totals = FileTotals::new();
         let now = totals.now;
-        let file = |bytes, owner, days: i64| Counted {
+        let file = |bytes, owner, days: i64| CountedFile {
             bytes,
             owner,
             mtime: Time {

@@ -24,6 +24,6 @@ mod source;
 mod view;
 mod xfs;
 
-pub use bill::{AgeSums, Bill, Holder, Item, ItemKind, OwnerSums, Part, Remedy, Unit};
+pub use bill::{AgeSums, Bill, Holder, Item, ItemKind, ItemPart, OwnerSums, Remedy, Unit};
 pub use error::{Error, WarningKind};
-pub use view::View;
+pub use view::ExaminedMount;

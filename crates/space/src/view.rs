@@ -16,17 +16,17 @@ use mounts::table::read_either;
 use mounts::{is_kernel_file_system, may_hang};
 use ondisk::{Dev, Mount};
 use walk::entry::joined;
-use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, walk};
+use walk::{Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, open_top, walk};
 
 use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
 use crate::error::{Error, WarningKind};
-use crate::files::{FileSums, Files, Marks};
+use crate::files::{FileSums, Files, MarkedPaths};
 use crate::source::{TableSource, beneath, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
 /// A mount of the examined file system.
 #[derive(Debug)]
-pub struct View {
+pub struct ExaminedMount {
     /// The root of the mount.
     top: Top,
     /// The absolute path of the mount point.
@@ -40,13 +40,13 @@ pub struct View {
     warnings: Vec<Warning>,
 }
 
-impl View {
+impl ExaminedMount {
     /// Finds the file system of DIR, the mount that shows most of it, and its deleted files that are open. Must be called
     /// before threads are started: if a server may be dead, a forked child process accesses DIR first.
     ///
     /// # Errors
     /// DIR does not answer within `deadline`, cannot be opened, or is on a file system of the kernel without a size.
-    pub fn of_directory(dir: &[u8], deadline: Duration) -> Result<View, Error> {
+    pub fn of_directory(dir: &[u8], deadline: Duration) -> Result<ExaminedMount, Error> {
         let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
         if table.iter().any(is_doubtful) && is_silent(dir, deadline) {
             return Err(Error::Silent(dir.to_vec(), deadline));
@@ -62,7 +62,7 @@ impl View {
             let kind = WarningKind::UnknownMount;
             let mut warnings = vec![Warning::about(&mount_point, kind)];
             let deleted = deleted::find(mount.dev, &table, &mut warnings);
-            return Ok(View {
+            return Ok(ExaminedMount {
                 top: given,
                 mount_point,
                 mount,
@@ -97,7 +97,7 @@ impl View {
             warnings.push(Warning::about(&mount_point, kind));
         }
         let deleted = deleted::find(mount.dev, &table, &mut warnings);
-        Ok(View {
+        Ok(ExaminedMount {
             top,
             mount_point,
             mount,
@@ -192,7 +192,8 @@ impl View {
                     id: *id,
                     ..self.mount.clone()
                 };
-                let around = (!self.table.is_empty()).then(|| Arc::new(Around::known(vec![row])));
+                let around =
+                    (!self.table.is_empty()).then(|| Arc::new(ReachableMounts::known(vec![row])));
                 (
                     path.clone(),
                     WalkOptions {
@@ -223,7 +224,7 @@ impl View {
             one_file_system: true,
             ..options
         };
-        let marks = Marks::new(&covered, &self.mount_point);
+        let marks = MarkedPaths::new(&covered, &self.mount_point);
         // Files on overlayfs can have the device numbers of the layers.
         let is_overlay = self.mount.content.fstype == b"overlay";
         let dev = (!is_overlay).then_some(self.top.meta.dev);

@@ -12,7 +12,7 @@ use gate::xfs::{xfs_fscounts, xfs_fsgeometry};
 use ondisk::fsmap::{Record, SpecialOwner, parse};
 use ondisk::xfs::Geometry;
 
-use crate::bill::{Item, ItemKind, Part, sum};
+use crate::bill::{Item, ItemKind, ItemPart, sum};
 use crate::error::WarningKind;
 use crate::source::{TableSource, signed};
 
@@ -37,7 +37,7 @@ pub(crate) fn add(
         is_in_used: false,
         ..Item::new(ItemKind::Journal, signed(log))
     });
-    let owned = match Owned::read(source) {
+    let owned = match BytesByOwner::read(source) {
         Ok(owned) => owned,
         Err(errno) => {
             let kind = WarningKind::Owners;
@@ -46,13 +46,13 @@ pub(crate) fn add(
         }
     };
     let reserve = signed(owned.free) - signed(statfs.free);
-    items.push(Item::new(ItemKind::Reserved, reserve).part(Part::FileSystem));
+    items.push(Item::new(ItemKind::Reserved, reserve).part(ItemPart::FileSystem));
     if owned.has_owners {
         for (kind, part, bytes) in [
-            (ItemKind::Metadata, Part::Headers, owned.headers),
-            (ItemKind::Metadata, Part::Inodes, owned.inodes),
-            (ItemKind::Metadata, Part::Trees, owned.trees),
-            (ItemKind::Shared, Part::CopyOnWrite, owned.copies),
+            (ItemKind::Metadata, ItemPart::Headers, owned.headers),
+            (ItemKind::Metadata, ItemPart::Inodes, owned.inodes),
+            (ItemKind::Metadata, ItemPart::Trees, owned.trees),
+            (ItemKind::Shared, ItemPart::CopyOnWrite, owned.copies),
         ] {
             items.push(Item::new(kind, signed(bytes)).part(part));
         }
@@ -65,7 +65,7 @@ pub(crate) fn add(
     }
     let inodes = xfs_fscounts(fd).map_or(0, |[_, _, _, inodes]| inodes);
     let inodes = inodes.saturating_mul(geometry.inode.into());
-    items.push(Item::new(ItemKind::Metadata, signed(inodes)).part(Part::Inodes));
+    items.push(Item::new(ItemKind::Metadata, signed(inodes)).part(ItemPart::Inodes));
     if geometry.has_reflink {
         // If the files have more blocks than are allocated, some blocks are shared.
         let allocated = geometry.blocks.saturating_mul(block);
@@ -75,14 +75,14 @@ pub(crate) fn add(
             .filter(|item| item.is_in_used && item.kind != ItemKind::Reserved);
         let excess = sum(others).saturating_sub(signed(allocated));
         if excess > 0 {
-            items.push(Item::new(ItemKind::Shared, -excess).part(Part::AtLeast));
+            items.push(Item::new(ItemKind::Shared, -excess).part(ItemPart::AtLeast));
         }
     }
 }
 
 /// Bytes of the data device by owner.
 #[derive(Debug, Default)]
-struct Owned {
+struct BytesByOwner {
     free: u64,
     headers: u64,
     inodes: u64,
@@ -96,11 +96,11 @@ struct Owned {
     end: u64,
 }
 
-impl Owned {
-    fn read(source: &TableSource<'_>) -> gate::Result<Owned> {
+impl BytesByOwner {
+    fn read(source: &TableSource<'_>) -> gate::Result<BytesByOwner> {
         const RECORDS: usize = 8192;
         let mut buffer = vec![0; FSMAP_HEAD + RECORDS * FSMAP_LEN];
-        let (mut owned, mut from) = (Owned::default(), 0);
+        let (mut owned, mut from) = (BytesByOwner::default(), 0);
         // Each call of GETFSMAP repeats records at the boundary, which must not be counted twice.
         let mut known: Vec<Record> = Vec::new();
         loop {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn blocks_of_several_files_are_repeated_once_for_each_further_file() {
-        let mut owned = Owned::default();
+        let mut owned = BytesByOwner::default();
         let mut add = |physical, length, ino, special| {
             owned.add(&Record {
                 physical,

@@ -7,7 +7,7 @@ use walk::EngineKind;
 
 /// A walk that was stopped at its limits, and the basis for an estimate of a whole walk.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Bounded {
+pub struct LimitedWalk {
     /// The engine that walked.
     pub engine: EngineKind,
     /// Number of entries that the walk reached.
@@ -23,7 +23,7 @@ pub struct Bounded {
     pub levels: Option<u32>,
 }
 
-impl Bounded {
+impl LimitedWalk {
     /// Entries per second.
     pub fn rate(&self) -> f64 {
         self.entries as f64 / self.seconds.max(1e-9)
@@ -48,7 +48,7 @@ pub struct StoppedEngine {
     pub why: NoRun,
     /// Number of entries that the engine reached.
     pub entries: u64,
-    /// Number of inodes of the file system, as in [`Bounded::inodes`].
+    /// Number of inodes of the file system, as in [`LimitedWalk::inodes`].
     pub inodes: Option<u64>,
 }
 

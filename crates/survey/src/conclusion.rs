@@ -9,10 +9,10 @@ use probe::{Finding, ProbeReport, Value};
 use walk::EngineKind;
 use walk::compare::Agreement;
 
-use crate::bounded::{Bounded, StoppedEngine};
+use crate::bounded::{LimitedWalk, StoppedEngine};
 use crate::capacity::Capacity;
 use crate::command::Command;
-use crate::missing::{Missing, Unseen};
+use crate::missing::{Missing, PrivilegedResult};
 use crate::section::Section;
 
 /// A finding or a piece of advice, as data.
@@ -71,7 +71,7 @@ pub enum Statement<'a> {
     Walk(Cost, Option<Cost>),
     /// A walk exceeds the survey's limits, so the engines were compared on a part of the tree.
     BoundedWalk {
-        bounded: &'a Bounded,
+        bounded: &'a LimitedWalk,
         cost: Option<Cost>,
         plain: Option<Cost>,
     },
@@ -98,7 +98,7 @@ pub enum Statement<'a> {
     /// Check this many network mounts before a scan.
     CheckServers(usize),
     /// Keep a catalog, because a scan takes long.
-    KeepCatalog(Effort<'a>),
+    KeepCatalog(WalkTime<'a>),
     ChooseEngine {
         fastest: Cost,
         default: Cost,
@@ -108,15 +108,15 @@ pub enum Statement<'a> {
         cost: Cost,
         plain: Cost,
         /// The walk that was stopped, if the engines were compared on a part of the tree only.
-        bounded: Option<&'a Bounded>,
+        bounded: Option<&'a LimitedWalk>,
     },
     /// Walk as root, because this engine needs it.
-    WalkAsRoot(EngineKind, Effort<'a>),
+    WalkAsRoot(EngineKind, WalkTime<'a>),
     FixSearch(&'a ProgramStart, &'a Fix),
     DumpIncrements(&'a Nightly),
     /// Change the system calls of a program that walks.
     ChangeCalls(&'a WhatIfChange),
-    SurveyAsRoot(&'a [Unseen]),
+    SurveyAsRoot(&'a [PrivilegedResult]),
     Gather(Section, &'a Missing),
 }
 
@@ -134,22 +134,22 @@ pub struct Cost {
 }
 
 /// The time of a walk, measured or estimated.
-pub enum Effort<'a> {
+pub enum WalkTime<'a> {
     /// The measured time in milliseconds.
     Ms(f64),
     /// The walk was stopped; the time of a whole walk can be estimated.
-    Bounded(&'a Bounded),
+    Bounded(&'a LimitedWalk),
     /// The engine was stopped in the comparison.
     Stopped(&'a StoppedEngine),
 }
 
-impl Effort<'_> {
+impl WalkTime<'_> {
     /// The seconds of a walk, measured or estimated; `None` if unknown.
     pub fn seconds(&self) -> Option<f64> {
         match self {
-            Effort::Ms(ms) => Some(ms / 1e3),
-            Effort::Bounded(bounded) => bounded.whole_seconds(),
-            Effort::Stopped(stopped) => Some(stopped.estimate()?.2),
+            WalkTime::Ms(ms) => Some(ms / 1e3),
+            WalkTime::Bounded(bounded) => bounded.whole_seconds(),
+            WalkTime::Stopped(stopped) => Some(stopped.estimate()?.2),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Activity {
 
 /// The cost of an activity.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Amount {
+pub enum CostAmount {
     /// Measured seconds.
     Seconds(f64),
     /// Seconds estimated from a part of the work.
@@ -47,34 +47,36 @@ pub enum Amount {
     AtMostBytes(u64),
 }
 
-impl Amount {
+impl CostAmount {
     /// The value in seconds or bytes.
     pub fn value(self) -> f64 {
         match self {
-            Amount::Seconds(seconds) | Amount::EstimatedSeconds(seconds) => seconds,
-            Amount::Bytes(bytes) | Amount::EstimatedBytes(bytes) | Amount::AtMostBytes(bytes) => {
-                bytes as f64
-            }
+            CostAmount::Seconds(seconds) | CostAmount::EstimatedSeconds(seconds) => seconds,
+            CostAmount::Bytes(bytes)
+            | CostAmount::EstimatedBytes(bytes)
+            | CostAmount::AtMostBytes(bytes) => bytes as f64,
         }
     }
 
     /// Whether the amount is an estimate or an upper bound.
     pub fn is_estimated(self) -> bool {
-        !matches!(self, Amount::Seconds(_) | Amount::Bytes(_))
+        !matches!(self, CostAmount::Seconds(_) | CostAmount::Bytes(_))
     }
 
     /// The unit of the value.
     pub fn unit(self) -> &'static str {
         match self {
-            Amount::Seconds(_) | Amount::EstimatedSeconds(_) => "seconds",
-            Amount::Bytes(_) | Amount::EstimatedBytes(_) | Amount::AtMostBytes(_) => "bytes",
+            CostAmount::Seconds(_) | CostAmount::EstimatedSeconds(_) => "seconds",
+            CostAmount::Bytes(_) | CostAmount::EstimatedBytes(_) | CostAmount::AtMostBytes(_) => {
+                "bytes"
+            }
         }
     }
 }
 
 /// The way to the possible cost; or, if that is unknown, the way to measure it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Means<'a> {
+pub enum CostReduction<'a> {
     /// Nothing measured costs less.
     Fastest,
     /// Walk with this engine, the fastest one.
@@ -101,10 +103,10 @@ pub enum Means<'a> {
 pub struct ActivityCost<'a> {
     pub activity: Activity,
     /// `None` if unknown.
-    pub now: Option<Amount>,
+    pub now: Option<CostAmount>,
     /// `None` if nothing cheaper is known.
-    pub possible: Option<Amount>,
-    pub by: Means<'a>,
+    pub possible: Option<CostAmount>,
+    pub by: CostReduction<'a>,
     /// For a program start, the command.
     pub command: Option<&'static str>,
 }

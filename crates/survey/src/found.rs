@@ -9,17 +9,17 @@ use mounts::{LocateReport, Method, Point};
 use ondisk::Dev;
 use pathsearch::StartupReport;
 use probe::ProbeReport;
-use walk::{DirectoryCount, Part};
+use walk::{DirectoryCount, WalkedMount};
 
-use crate::bounded::{Bounded, StoppedEngine};
+use crate::bounded::{LimitedWalk, StoppedEngine};
 use crate::capacity::Capacity;
-use crate::missing::{Missing, Unseen};
+use crate::missing::{Missing, PrivilegedResult};
 use crate::section::Section;
 use crate::step::StepTaken;
 
 /// The mounts, and whether the surveyed directory can be read without waiting for a server.
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Mounted {
+pub struct SurveyedMounts {
     pub report: LocateReport,
     /// The mount of the surveyed directory, unless the directory is itself a mount point.
     pub own: Option<Point>,
@@ -32,7 +32,7 @@ pub struct Mounted {
     pub excludes: Vec<String>,
 }
 
-impl Mounted {
+impl SurveyedMounts {
     /// The mount of the surveyed directory, and all mounts below.
     pub fn all(&self) -> Vec<&Point> {
         self.own.iter().chain(&self.report.points).collect()
@@ -61,21 +61,21 @@ pub struct SkippedMethods {
 
 /// The results of the experiments on a file system.
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Probed {
+pub struct ProbedFileSystem {
     pub dir: Vec<u8>,
     pub report: ProbeReport,
 }
 
 /// The costs of a walk.
-pub struct Walking {
+pub struct WalkCosts {
     /// The walked mount, and the engine that a walk would use.
-    pub part: Part,
+    pub part: WalkedMount,
     /// The costs of each engine; if the walk was stopped, on a part of the tree.
     pub engines: walk::compare::Comparison,
     /// The directories with most entries, to a depth of 2, as far as the walk came.
     pub directories: Vec<DirectoryCount>,
     /// The progress of a walk that was stopped.
-    pub bounded: Option<Bounded>,
+    pub bounded: Option<LimitedWalk>,
     /// Engines that were stopped in the comparison.
     pub stopped: Vec<StoppedEngine>,
 }
@@ -83,22 +83,22 @@ pub struct Walking {
 /// The results of the steps; `None` or empty if a step was not completed.
 #[derive(Default)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Found {
-    pub mounts: Option<Mounted>,
+pub struct SurveyResults {
+    pub mounts: Option<SurveyedMounts>,
     pub methods: Option<ComparedMethods>,
-    pub walking: Option<Walking>,
+    pub walking: Option<WalkCosts>,
     pub dump: Option<Nightly>,
     pub account: Option<CommandAccount>,
     pub startup: Option<StartupReport>,
     /// The price of each system call.
-    pub gates: Option<Probed>,
+    pub gates: Option<ProbedFileSystem>,
     /// A directory on each file system to be probed.
     pub to_probe: Vec<Vec<u8>>,
-    pub file_systems: Vec<Probed>,
+    pub file_systems: Vec<ProbedFileSystem>,
     /// The capacities of the file systems that store files and answer.
     pub capacities: HashMap<Dev, Capacity>,
     pub warnings: Vec<Warning>,
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<PrivilegedResult>,
     pub steps: Vec<StepTaken>,
     /// The bytes read and written, as counted by the kernel or by the experiments, whichever is
     /// more.
@@ -107,12 +107,12 @@ pub struct Found {
     pub missing: BTreeMap<Section, Missing>,
 }
 
-impl Found {
+impl SurveyResults {
     /// The mounts, if the server of the surveyed directory responds.
     ///
     /// # Errors
     /// The reason why the mounts are missing or unusable.
-    pub fn responding(&self) -> Result<&Mounted, Missing> {
+    pub fn responding(&self) -> Result<&SurveyedMounts, Missing> {
         match &self.mounts {
             None => Err(Missing::NoMounts),
             Some(mounted) if mounted.is_silent => Err(Missing::SilentServer),

@@ -19,7 +19,7 @@ pub const EXTENT: [Quantity; 2] = [Quantity::ExtentLargest, Quantity::ExtentByTi
 
 /// The knowledge about a property of a file system; values are in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Known<'a> {
+pub enum PropertyValue<'a> {
     /// The measured value.
     Measured(&'a Value),
     /// The kernel's value, because the property could not be measured.
@@ -30,9 +30,9 @@ pub enum Known<'a> {
     NotMeasured,
 }
 
-impl<'a> Known<'a> {
+impl<'a> PropertyValue<'a> {
     /// The measured value, else the kernel's, of the first quantity that has one.
-    pub fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> Known<'a> {
+    pub fn new(report: &'a ProbeReport, quantities: &[Quantity]) -> PropertyValue<'a> {
         let quantities = quantities.iter();
         let results: Vec<&Finding> = quantities
             .filter_map(|quantity| report.find(*quantity))
@@ -40,10 +40,10 @@ impl<'a> Known<'a> {
         let measured = results.iter().find_map(|result| result.value());
         let stated = results.iter().find_map(|result| result.truth.as_ref());
         match (measured, stated) {
-            (Some(value), _) => Known::Measured(value),
-            (None, Some(truth)) => Known::Stated(&truth.value),
-            (None, None) if results.is_empty() => Known::NotMeasured,
-            (None, None) => Known::Unknown,
+            (Some(value), _) => PropertyValue::Measured(value),
+            (None, Some(truth)) => PropertyValue::Stated(&truth.value),
+            (None, None) if results.is_empty() => PropertyValue::NotMeasured,
+            (None, None) => PropertyValue::Unknown,
         }
     }
 }
@@ -52,7 +52,7 @@ impl<'a> Known<'a> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CacheSize<'a> {
     /// The result of an experiment, or its absence.
-    Known(Known<'a>),
+    Known(PropertyValue<'a>),
     /// An upper bound by memory, or by the limit of a cgroup in this file.
     AtMost(&'a Value, Option<&'a str>),
 }
@@ -76,7 +76,7 @@ impl<'a> CacheSize<'a> {
                 };
                 CacheSize::AtMost(&limit.value, file)
             }
-            _ => CacheSize::Known(Known::new(report, &[Quantity::CacheCapacity])),
+            _ => CacheSize::Known(PropertyValue::new(report, &[Quantity::CacheCapacity])),
         }
     }
 }

@@ -40,13 +40,15 @@ use std::time::Instant;
 
 pub use command::Command;
 pub use conclude::{activity_costs, conclude};
-pub use conclusion::{Conclusion, Cost, Effort, Statement};
-pub use found::{ComparedMethods, Found, Mounted, Probed, SkippedMethods, Walking};
+pub use conclusion::{Conclusion, Cost, Statement, WalkTime};
+pub use found::{
+    ComparedMethods, ProbedFileSystem, SkippedMethods, SurveyResults, SurveyedMounts, WalkCosts,
+};
 pub use machine::Machine;
-pub use missing::{Failure, Missing, Task, Unseen};
+pub use missing::{Failure, Missing, PrivilegedResult, Task};
 pub use section::Section;
 pub use step::{StepKind, StepState, StepTaken};
-pub use steps::context::{Activity, CallByCallWalk, Observer, SurveyOptions, Turn};
+pub use steps::context::{Activity, CallByCallWalk, Observer, StepRun, SurveyOptions};
 pub use steps::mounts::TRIALS;
 pub use steps::walking::walk_call_by_call;
 pub use survey::Survey;
@@ -55,9 +57,9 @@ pub use warning::{FailedStep, WarningKind};
 /// Runs the steps of a survey, and reports its activity to `observer`. The calling process must have
 /// one thread: it forks before each step, and this function returns in the process that ran the last
 /// step. The other processes exit with the status of that one.
-pub fn gather(options: &SurveyOptions, observer: &mut Observer<'_>) -> (Found, Machine) {
+pub fn gather(options: &SurveyOptions, observer: &mut Observer<'_>) -> (SurveyResults, Machine) {
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
-    let mut found = Found::default();
+    let mut found = SurveyResults::default();
     steps::take::take_all(options, &mut found, observer);
     let when = i64::try_from(when).unwrap_or(0);
     let machine = Machine::of_survey(options, &mut found, when, begun);

@@ -9,8 +9,8 @@ use gate::lookup::{Permission, check_permission};
 use gate::machine::{memory, processors, uname};
 use gate::process::is_root;
 
-use crate::found::Found;
-use crate::missing::Unseen;
+use crate::found::SurveyResults;
+use crate::missing::PrivilegedResult;
 use crate::steps::context::SurveyOptions;
 use crate::steps::take;
 
@@ -34,7 +34,7 @@ pub struct Machine {
     /// Whether this user may write to the surveyed directory.
     pub is_writable: bool,
     /// The results that more privilege would have added.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<PrivilegedResult>,
     pub version: &'static str,
     /// The start of the survey, in seconds since 1970.
     pub when: i64,
@@ -54,7 +54,7 @@ impl Machine {
     /// This machine, and the resources used by a survey that began at `when`.
     pub(crate) fn of_survey(
         options: &SurveyOptions,
-        found: &mut Found,
+        found: &mut SurveyResults,
         when: i64,
         begun: Instant,
     ) -> Machine {
@@ -65,7 +65,7 @@ impl Machine {
         let system = uname();
         let mut unseen = std::mem::take(&mut found.unseen);
         if !is_root() {
-            unseen.extend([Unseen::BulkEngines, Unseen::BpfMeter]);
+            unseen.extend([PrivilegedResult::BulkEngines, PrivilegedResult::BpfMeter]);
         }
         Machine {
             host: Some(system.host).filter(|host| !host.is_empty()),

@@ -119,7 +119,7 @@ pub enum Task {
 
 /// Results that more privilege would have added.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unseen {
+pub enum PrivilegedResult {
     /// The contents of directories that this user cannot read.
     UnreadableDirectories,
     /// Experiments on a file system where this user cannot create files, by its directory.

@@ -5,7 +5,7 @@ use base::Warning;
 
 use crate::capacity::{Capacity, FileSystem, file_systems, full};
 use crate::conclusion::Conclusion;
-use crate::found::Found;
+use crate::found::SurveyResults;
 use crate::machine::Machine;
 use crate::missing::Missing;
 use crate::section::Section;
@@ -16,7 +16,7 @@ pub struct Survey<'a> {
     /// The absolute path of the surveyed directory.
     pub root: &'a [u8],
     pub machine: &'a Machine,
-    pub found: &'a Found,
+    pub found: &'a SurveyResults,
     pub account: Option<AccountReport<'a>>,
     /// The findings, the most important first.
     pub findings: Vec<Conclusion<'a>>,

@@ -5,7 +5,7 @@ use pathsearch::{Change, is_worthwhile};
 use proptest::prelude::*;
 use survey::cost::Activity;
 use survey::{Command, Conclusion, Section, Statement, Survey, activity_costs};
-use walk::Explained;
+use walk::ExplainedPlan;
 
 use example::random::{Machine, machine, survey_of};
 
@@ -41,7 +41,7 @@ fn is_sound(advice: &Conclusion<'_>, survey: &Survey<'_>, machine: &Machine) {
     }
     let explained = &survey.found.walking.as_ref().unwrap().engines.explained;
     let refused = |engine: &str| {
-        let mut choices = explained.iter().flat_map(Explained::choices);
+        let mut choices = explained.iter().flat_map(ExplainedPlan::choices);
         choices.any(|one| one.engine.name() == engine && !one.is_possible())
     };
     match statement {

@@ -63,9 +63,9 @@ pub fn launched_rank() -> Option<usize> {
 
 /// A team of a single process.
 #[derive(Clone, Copy, Debug)]
-pub struct Alone;
+pub struct SingleProcess;
 
-impl Team for Alone {
+impl Team for SingleProcess {
     fn rank(&self) -> usize {
         0
     }
@@ -128,9 +128,9 @@ mod tests {
     use super::*;
 
     /// A team whose other members send these bytes.
-    struct Others(Vec<Vec<u8>>);
+    struct FakeTeam(Vec<Vec<u8>>);
 
-    impl Team for Others {
+    impl Team for FakeTeam {
         fn rank(&self) -> usize {
             0
         }
@@ -152,24 +152,24 @@ mod tests {
         type Failing = Result<u32, (Vec<u8>, u64)>;
         let error = (b"/a\xff".to_vec(), 7);
         let failed: Failing = Err(error.clone());
-        assert_eq!(agree(&Alone, Failing::Ok(7)), Ok(7));
-        assert_eq!(agree(&Alone, failed.clone()), failed);
+        assert_eq!(agree(&SingleProcess, Failing::Ok(7)), Ok(7));
+        assert_eq!(agree(&SingleProcess, failed.clone()), failed);
         let sent = |failed: &Failing| encode(&failed.as_ref().err());
-        let team = Others(vec![sent(&Ok(1)), sent(&failed)]);
+        let team = FakeTeam(vec![sent(&Ok(1)), sent(&failed)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
         // Of several errors the first, in the order of ranks.
         let other: Failing = Err((b"/b".to_vec(), 8));
-        let team = Others(vec![sent(&failed), sent(&other)]);
+        let team = FakeTeam(vec![sent(&failed), sent(&other)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
         assert_eq!(agree(&team, other.clone()), other);
     }
 
     #[test]
     fn each_rank_gets_the_values_of_all() {
-        assert_eq!(share(&Alone, [1, u64::MAX]), [[1, u64::MAX]]);
+        assert_eq!(share(&SingleProcess, [1, u64::MAX]), [[1, u64::MAX]]);
         let value = |path: &[u8], n| (path.to_vec(), Some(n));
         let sent = encode(&vec![value(b"/b", 2)]);
-        let team = Others(vec![sent, encode(&vec![(); 0])]);
+        let team = FakeTeam(vec![sent, encode(&vec![(); 0])]);
         let all = share(&team, vec![value(b"/a", 1)]);
         assert_eq!(all, [vec![value(b"/a", 1)], vec![value(b"/b", 2)], vec![]]);
     }

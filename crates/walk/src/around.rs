@@ -27,30 +27,30 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The mount table, and the mounts that a walk must not enter because they do not answer.
 #[derive(Debug, Default)]
-pub struct Around {
+pub struct ReachableMounts {
     pub(crate) mounts: Vec<Mount>,
     /// Mount points that do not answer, as paths that begin with a DIR as given.
     silent: Vec<Vec<u8>>,
     deadline: Duration,
 }
 
-impl Around {
+impl ReachableMounts {
     /// Reads the mount table, and checks the network and FUSE mounts that a walk of `dirs` would
     /// enter. With `one_file_system` no mount below the directories is entered, so the timeout is
     /// short. Must be called before threads are started, because it forks.
     ///
     /// # Errors
     /// [`Error::Silent`]: a DIR itself does not answer in time.
-    pub fn ask(
+    pub fn find(
         dirs: &[Vec<u8>],
         one_file_system: bool,
         filter: &Filter,
         deadline: Duration,
-    ) -> Result<Around, Error> {
+    ) -> Result<ReachableMounts, Error> {
         /// Timeout with `-x`: the walk needs only the attributes of the mount points.
         const ATTRIBUTES: Duration = Duration::from_secs(2);
         let mounts = mounts_around(None);
-        let mut around = Around {
+        let mut around = ReachableMounts {
             mounts,
             silent: Vec::new(),
             deadline,
@@ -102,14 +102,14 @@ impl Around {
     }
 
     /// Wraps a known mount table, without checking whether its mounts answer.
-    pub fn known(mounts: Vec<Mount>) -> Around {
-        Around {
+    pub fn known(mounts: Vec<Mount>) -> ReachableMounts {
+        ReachableMounts {
             mounts,
-            ..Around::default()
+            ..ReachableMounts::default()
         }
     }
 
-    pub(crate) fn holds(&self, mount: u64) -> bool {
+    pub(crate) fn contains_mount(&self, mount: u64) -> bool {
         self.mounts.iter().any(|row| row.id == mount)
     }
 

@@ -5,26 +5,26 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use base::child::{Bounds, Measured, NoRun, run_in_child};
+use base::child::{Bounds, ChildRun, NoRun, run_in_child};
 use base::runs::Times;
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::{Errno, Tally};
 
 use crate::digest::Digest;
 use crate::directories::{CountingDirectories, DirectoryCounts};
 use crate::entry::{Dir, Entry};
 use crate::error::{EngineRefusal, Error};
-use crate::explain::{Explained, explain};
+use crate::explain::{ExplainedPlan, explain};
 use crate::job::Diagnostics;
 use crate::kind::EngineKind;
-use crate::sink::{Both, Fields, Sink, Worker};
+use crate::sink::{Fields, Sink, SinkPair, Worker};
 use crate::summary::{Summary, Totals};
 use crate::traversal::{WalkOptions, walk};
 
 /// The result of one walk by one engine.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Walked {
+pub struct EngineWalk {
     pub engine: EngineKind,
     pub totals: Totals,
     /// Number of warnings of this walk.
@@ -64,12 +64,12 @@ impl EngineRuns {
     /// (cache warming) only show whether the engine finds the same tree each time.
     fn new(
         engine: EngineKind,
-        walks: &[Measured<Walked>],
-        other: &[Measured<Walked>],
+        walks: &[ChildRun<EngineWalk>],
+        other: &[ChildRun<EngineWalk>],
     ) -> Option<EngineRuns> {
-        let own = |walk: &&Measured<Walked>| walk.result.engine == engine;
+        let own = |walk: &&ChildRun<EngineWalk>| walk.result.engine == engine;
         let last = walks.iter().rfind(own)?;
-        let Walked {
+        let EngineWalk {
             totals, warnings, ..
         } = last.result;
         let all = walks.iter().chain(other).filter(own);
@@ -80,7 +80,7 @@ impl EngineRuns {
             warnings,
             is_steady: (digests.len() > 1)
                 .then(|| digests.iter().all(|digest| *digest == totals.digest)),
-            runs: walks.iter().filter(own).map(Measured::times).collect(),
+            runs: walks.iter().filter(own).map(ChildRun::times).collect(),
             tally: last.tally.clone(),
         })
     }
@@ -103,7 +103,7 @@ pub enum Agreement {
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The engine that a walk would choose in each directory.
-    pub explained: Vec<Explained>,
+    pub explained: Vec<ExplainedPlan>,
     /// Results, in the order of [`EngineKind::SELECTABLE`].
     pub engines: Vec<EngineRuns>,
     /// Engines that are not compared, and why.
@@ -172,7 +172,7 @@ pub fn run(
     options: &WalkOptions,
     engine: EngineKind,
     bounds: &Bounds,
-) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
+) -> gate::Result<Result<ChildRun<EngineWalk>, (NoRun, u64)>> {
     run_counting(options, engine, bounds, None)
 }
 
@@ -185,12 +185,12 @@ pub fn run_counting(
     engine: EngineKind,
     bounds: &Bounds,
     counts: Option<&DirectoryCounts>,
-) -> gate::Result<Result<Measured<Walked>, (NoRun, u64)>> {
+) -> gate::Result<Result<ChildRun<EngineWalk>, (NoRun, u64)>> {
     let options = WalkOptions {
         engine: Some(engine),
         ..options.clone()
     };
-    let words = Shared::new(1)?;
+    let words = SharedWords::new(1)?;
     let [entries, ..] = &*words else {
         return Err(Errno::ENOMEM);
     };
@@ -203,7 +203,7 @@ pub fn run_counting(
         let dir = options.dirs.first().map_or(&b""[..], |dir| dir);
         let directories = counts.map(|counts| CountingDirectories::new(counts, dir));
         match &directories {
-            Some(directories) => walk(&options, &Both(&sink, directories), &diagnostics),
+            Some(directories) => walk(&options, &SinkPair(&sink, directories), &diagnostics),
             None => walk(&options, &sink, &diagnostics),
         }
         .ok()?;
@@ -212,7 +212,7 @@ pub fn run_counting(
         words[Totals::WORDS] = diagnostics.take_warnings().len() as u64;
         Some(words)
     })?;
-    let walked = |words: [u64; Totals::WORDS + 1]| Walked {
+    let walked = |words: [u64; Totals::WORDS + 1]| EngineWalk {
         engine,
         totals: Totals::from_words(words.first_chunk().unwrap_or(&[0; Totals::WORDS])),
         warnings: words[Totals::WORDS],
@@ -239,7 +239,7 @@ pub fn compare(
 ) -> Result<Comparison, Error> {
     let explained = explain(&options.dirs, options.sink_syncs_first, Fields::all())?;
     let mut left_out = Vec::new();
-    let mut walks: Vec<Measured<Walked>> = Vec::new();
+    let mut walks: Vec<ChildRun<EngineWalk>> = Vec::new();
     let mut engines = EngineKind::SELECTABLE.to_vec();
     engines.retain(|&engine| {
         let plans = explained.iter().map(|one| &one.plan);
@@ -247,7 +247,7 @@ pub fn compare(
         left_out.extend(refusal.map(|refusal| (engine, LeftOut::Impossible(refusal.clone()))));
         refusal.is_none()
     });
-    let mut warming: Vec<Measured<Walked>> = Vec::new();
+    let mut warming: Vec<ChildRun<EngineWalk>> = Vec::new();
     let mut round = Duration::ZERO;
     for trial in 0..=trials {
         if trial > 0 && !bounds.fits(round) {
@@ -293,9 +293,9 @@ pub fn compare(
 fn walk_again(
     options: &WalkOptions,
     bounds: &Bounds,
-    walks: &[Measured<Walked>],
-) -> Result<Vec<Measured<Walked>>, Error> {
-    let digest = |walk: &Measured<Walked>| walk.result.totals.digest;
+    walks: &[ChildRun<EngineWalk>],
+) -> Result<Vec<ChildRun<EngineWalk>>, Error> {
+    let digest = |walk: &ChildRun<EngineWalk>| walk.result.totals.digest;
     let is_same = walks
         .windows(2)
         .all(|two| digest(&two[0]) == digest(&two[1]));
@@ -311,17 +311,17 @@ fn walk_again(
 mod tests {
     use super::*;
 
-    fn walked(engine: EngineKind, digest: u64) -> Measured<Walked> {
+    fn walked(engine: EngineKind, digest: u64) -> ChildRun<EngineWalk> {
         let totals = Totals {
             digest: Digest::from_halves([digest, 0]),
             ..Totals::default()
         };
-        Measured {
+        ChildRun {
             real: Duration::from_secs(1),
             user: Duration::ZERO,
             sys: Duration::ZERO,
             tally: Tally::default(),
-            result: Walked {
+            result: EngineWalk {
                 engine,
                 totals,
                 warnings: 0,

@@ -7,7 +7,7 @@ use gate::sync::Mutex;
 use crate::engine::{engine, ext4};
 use crate::error::EngineRefusal;
 use crate::filter::Filter;
-use crate::job::{Below, Diagnostics, Job};
+use crate::job::{Diagnostics, Job, MountHints};
 use crate::kind::EngineKind;
 use crate::sink::Sink;
 use crate::top::Top;
@@ -24,7 +24,7 @@ pub fn walk(
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<(), EngineRefusal> {
-    let (filter, below, crossings) = (Filter::default(), Below::default(), Mutex::default());
+    let (filter, below, crossings) = (Filter::default(), MountHints::default(), Mutex::default());
     let job = Job {
         top,
         mount: None,

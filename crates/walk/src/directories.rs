@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::sync::Mutex;
 
 use crate::entry::{Dir, Entry, Meta};
@@ -33,7 +33,7 @@ pub struct DirectoryCount {
 
 /// A table of entry counts per directory, in shared memory.
 #[derive(Debug)]
-pub struct DirectoryCounts(Shared);
+pub struct DirectoryCounts(SharedWords);
 
 /// Slots in the table of directories: the first is for DIR.
 const SLOTS: usize = 512;
@@ -51,7 +51,7 @@ impl DirectoryCounts {
     /// # Errors
     /// ENOMEM.
     pub fn new() -> gate::Result<DirectoryCounts> {
-        Shared::new(SLOTS * WORDS).map(DirectoryCounts)
+        SharedWords::new(SLOTS * WORDS).map(DirectoryCounts)
     }
 
     /// Resets all entry counts.
@@ -125,12 +125,12 @@ pub(crate) struct CountingDirectories<'a> {
     table: &'a [AtomicU64],
     /// The length of the path of DIR, including the slash after it.
     prefix: usize,
-    known: Mutex<Slots>,
+    known: Mutex<DirectorySlots>,
 }
 
 /// The slots of the directories that have their own slot in the table.
 #[derive(Default)]
-struct Slots {
+struct DirectorySlots {
     by_path: HashMap<Vec<u8>, usize>,
     /// Number of slots in use: for directories at depth 2, and at depth 1.
     used: [usize; 2],
@@ -165,7 +165,7 @@ impl<'a> CountingDirectories<'a> {
     }
 }
 
-impl Slots {
+impl DirectorySlots {
     /// The index of the slot for a path of one component (`shallow` 1) or two (0): `None` if the
     /// table is full.
     fn slot(&mut self, path: &[u8], shallow: usize, table: &[AtomicU64]) -> Option<usize> {

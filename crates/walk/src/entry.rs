@@ -1,6 +1,6 @@
 //! An entry of a walk and its metadata.
 
-use gate::fs::{Attributes, Statx, Want};
+use gate::fs::{Attributes, Statx, StatxMask};
 
 use crate::key::DirKey;
 
@@ -52,7 +52,9 @@ impl Meta {
         .union(Attributes::VERITY);
 
     /// The fields that are requested from statx(2).
-    pub const WANT: Want = Want::BASIC_STATS.union(Want::BTIME).union(Want::MNT_ID);
+    pub const WANT: StatxMask = StatxMask::BASIC_STATS
+        .union(StatxMask::BTIME)
+        .union(StatxMask::MNT_ID);
 
     /// Converts the result of statx(2) for [`Meta::WANT`].
     pub fn from_statx(s: &Statx) -> Meta {

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::extent::{Unwritten, fiemap};
+use gate::extent::{DelallocMode, fiemap};
 use gate::fs::{Open, Resolve, openat};
 use gate::long::openat2_long;
 use gate::sync::Mutex;
@@ -247,7 +247,7 @@ impl ExtentReader {
             .and_then(open)
             .and_then(|file| {
                 let extents = collect(buffer, usize::MAX, |from, buffer| {
-                    fiemap(&file, from, Unwritten::Report, buffer)
+                    fiemap(&file, from, DelallocMode::Report, buffer)
                 })?;
                 Ok((file, extents))
             });

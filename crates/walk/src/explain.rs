@@ -5,11 +5,11 @@ use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::sink::Fields;
 use crate::top::{MountContext, mounts_around, open_tops};
-use crate::traversal::Part;
+use crate::traversal::WalkedMount;
 
 /// The engine chosen for the mount of a directory, and why.
 #[derive(Clone, Debug)]
-pub struct Explained {
+pub struct ExplainedPlan {
     /// The directory, as given.
     pub path: Vec<u8>,
     /// Type of the file system, if the mount table has it.
@@ -18,10 +18,10 @@ pub struct Explained {
     pub plan: Plan,
 }
 
-impl Explained {
-    /// The [`Part`] of a walk report that this plan leads to.
-    pub fn part(&self) -> Part {
-        Part {
+impl ExplainedPlan {
+    /// The [`WalkedMount`] of a walk report that this plan leads to.
+    pub fn part(&self) -> WalkedMount {
+        WalkedMount {
             path: self.path.clone(),
             fstype: self.fstype.clone(),
             engine: self.plan.engine,
@@ -31,7 +31,7 @@ impl Explained {
 
     /// All engines, and whether each can work on this mount.
     pub fn choices(&self) -> impl Iterator<Item = EngineChoice<'_>> {
-        let Explained { path, plan, .. } = self;
+        let ExplainedPlan { path, plan, .. } = self;
         plan.engines
             .iter()
             .map(move |(engine, possible)| EngineChoice {
@@ -80,7 +80,7 @@ pub fn explain(
     dirs: &[Vec<u8>],
     sink_syncs_first: bool,
     fields: Fields,
-) -> Result<Vec<Explained>, Error> {
+) -> Result<Vec<ExplainedPlan>, Error> {
     let tops = open_tops(dirs)?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
@@ -92,7 +92,7 @@ pub fn explain(
             names_suffice: fields.are_in_names(),
             ..MountContext::new(&top, mount)
         });
-        Explained {
+        ExplainedPlan {
             path: top.path,
             fstype: mount.map(|row| row.content.fstype.clone()),
             plan,

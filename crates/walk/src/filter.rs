@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use base::path::split;
 
 use crate::entry::append;
-use crate::predicate::glob::{Glob, Reached};
+use crate::predicate::glob::{Glob, GlobState};
 use crate::shard::Shard;
 use crate::tags::Tags;
-use crate::trail::Trail;
+use crate::trail::PathStack;
 
 /// Excludes entries by globs, depth and tags, and the entries of other shards.
 #[derive(Clone, Debug, Default)]
@@ -170,7 +170,7 @@ impl Filter {
     pub fn matcher(&self) -> Matcher<'_> {
         Matcher {
             filter: self,
-            trail: Trail::default(),
+            trail: PathStack::default(),
             names: Vec::new(),
             single: None,
         }
@@ -189,7 +189,7 @@ impl Filter {
 pub struct Matcher<'a> {
     filter: &'a Filter,
     /// State of each pattern after the path of the current directory, and after those above it.
-    trail: Trail<Vec<Reached>>,
+    trail: PathStack<Vec<GlobState>>,
     /// The names that path patterns exclude in the current directory.
     names: Vec<&'a HashSet<Vec<u8>>>,
     single: Option<&'a HashSet<Vec<u8>>>,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::path::{below, split};
 use base::{Warning, Warnings};
-use gate::fs::{At, Attributes, Open, Resolve, Statx, statx};
+use gate::fs::{AtFlags, Attributes, Open, Resolve, Statx, statx};
 use gate::long::{openat2_long, reach};
 use gate::resolve::openat2;
 use gate::sync::Mutex;
@@ -44,17 +44,17 @@ pub trait Engine: Sync {
 
 /// A directory below a job's top.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct JobDirectory {
     /// Path relative to the top; empty for the top itself.
     pub(crate) rel: Vec<u8>,
     pub(crate) key: DirKey,
 }
 
-impl Place {
-    pub(crate) fn below(&self, name: &[u8]) -> Place {
+impl JobDirectory {
+    pub(crate) fn below(&self, name: &[u8]) -> JobDirectory {
         let mut rel = self.rel.clone();
         append(&mut rel, name);
-        Place {
+        JobDirectory {
             rel,
             key: self.key.below(name),
         }
@@ -64,7 +64,7 @@ impl Place {
 /// A name where another mount begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Crossing {
-    pub(crate) dir: Place,
+    pub(crate) dir: JobDirectory,
     pub(crate) name: Vec<u8>,
     /// Whether the entry of the mount point has been emitted already.
     pub(crate) is_emitted: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Crossing {
 /// not found.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
-    pub(crate) place: Place,
+    pub(crate) place: JobDirectory,
     pub(crate) name: Vec<u8>,
     pub(crate) gate: Gate,
     pub(crate) errno: Errno,
@@ -93,15 +93,15 @@ impl Missing {
 /// The paths below a job's top where other mounts begin, by the mount table: a hint for engines that
 /// cannot see mounts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Below {
-    names: HashMap<Vec<u8>, Below>,
+pub(crate) struct MountHints {
+    names: HashMap<Vec<u8>, MountHints>,
     is_mount: bool,
 }
 
-impl Below {
+impl MountHints {
     /// Builds the tree of mount points from their paths, relative to the top.
-    pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
-        let mut root = Below::default();
+    pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> MountHints {
+        let mut root = MountHints::default();
         for name in names {
             let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());
             let end = parts.fold(&mut root, |at, part| {
@@ -113,7 +113,7 @@ impl Below {
     }
 
     /// The mounts at or under `name` in this directory; `None` if there are none.
-    pub(crate) fn step(&self, name: &[u8]) -> Option<&Below> {
+    pub(crate) fn step(&self, name: &[u8]) -> Option<&MountHints> {
         if self.names.is_empty() {
             None
         } else {
@@ -122,7 +122,7 @@ impl Below {
     }
 
     /// Whether another mount begins at `name` in this directory.
-    pub(crate) fn is_mount(this: Option<&Below>, name: &[u8]) -> bool {
+    pub(crate) fn is_mount(this: Option<&MountHints>, name: &[u8]) -> bool {
         this.and_then(|below| below.step(name))
             .is_some_and(|below| below.is_mount)
     }
@@ -219,7 +219,7 @@ pub struct Job<'a> {
     /// The entry of the mount table for this mount, if there is a table.
     pub(crate) mount: Option<&'a Mount>,
     /// Where other mounts begin below the top, by the mount table.
-    pub(crate) below: &'a Below,
+    pub(crate) below: &'a MountHints,
     pub(crate) sink: &'a dyn Sink,
     pub(crate) filter: &'a Filter,
     /// The requested number of threads, up to [`Job::MOST_THREADS`].
@@ -242,8 +242,8 @@ impl Job<'_> {
     /// Maximum number of missing files that are looked up again; more are only counted.
     const MOST_MISSING: usize = 1 << 16;
 
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    pub(crate) fn place(&self) -> JobDirectory {
+        JobDirectory {
             rel: Vec::new(),
             key: self.top.key,
         }
@@ -254,12 +254,12 @@ impl Job<'_> {
     }
 
     /// The path of a directory, beginning with DIR as given.
-    pub(crate) fn path(&self, place: &Place) -> Vec<u8> {
+    pub(crate) fn path(&self, place: &JobDirectory) -> Vec<u8> {
         joined(&self.top.path, &place.rel)
     }
 
     /// The path of a directory for [`Dir::path`]: empty if no paths are needed.
-    pub(crate) fn dir_path(&self, place: &Place) -> Vec<u8> {
+    pub(crate) fn dir_path(&self, place: &JobDirectory) -> Vec<u8> {
         if self.wants_paths() {
             self.path(place)
         } else {
@@ -292,7 +292,7 @@ impl Job<'_> {
 
     /// Reports a failed call for `name` in `place`, or without a name for `place` itself. A file
     /// that was not found is looked up again at the end.
-    pub(crate) fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
+    pub(crate) fn failed(&self, place: &JobDirectory, name: &[u8], gate: Gate, errno: Errno) {
         if !is_gone(errno) || place.rel.is_empty() && name.is_empty() {
             return self.warn_failed(place, name, gate, errno);
         }
@@ -310,7 +310,7 @@ impl Job<'_> {
     }
 
     /// Warns of a failed call for `name` in `place`.
-    pub(crate) fn warn_failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
+    pub(crate) fn warn_failed(&self, place: &JobDirectory, name: &[u8], gate: Gate, errno: Errno) {
         let path = joined(&self.path(place), name);
         let kind = match gate {
             Gate::Openat | Gate::Openat2 => WarningKind::OpenDirectory,
@@ -322,7 +322,7 @@ impl Job<'_> {
 
     /// Reports a directory of this mount, already emitted, that cannot be opened: a mount may cover
     /// it by now.
-    pub(crate) fn unopened(&self, place: &Place, errno: Errno) {
+    pub(crate) fn unopened(&self, place: &JobDirectory, errno: Errno) {
         match errno {
             Errno::EXDEV => self.warn(Warning::about(
                 &self.path(place),
@@ -334,17 +334,17 @@ impl Job<'_> {
 
     /// Reports a name where another mount begins. The traversal emits the name and walks that
     /// mount.
-    pub(crate) fn cross(&self, dir: Place, name: &[u8]) {
+    pub(crate) fn cross(&self, dir: JobDirectory, name: &[u8]) {
         self.add_crossing(dir, name, false);
     }
 
     /// Like [`Job::cross`], for a directory that has been emitted already: only opening it has
     /// shown the mount.
-    pub(crate) fn cross_emitted(&self, dir: Place, name: &[u8]) {
+    pub(crate) fn cross_emitted(&self, dir: JobDirectory, name: &[u8]) {
         self.add_crossing(dir, name, true);
     }
 
-    fn add_crossing(&self, dir: Place, name: &[u8], is_emitted: bool) {
+    fn add_crossing(&self, dir: JobDirectory, name: &[u8], is_emitted: bool) {
         let name = name.to_vec();
         self.crossings.lock().push(Crossing {
             dir,
@@ -359,7 +359,7 @@ impl Job<'_> {
     pub(crate) fn sort_out(
         &self,
         seen: Result<Statx, Errno>,
-        place: impl FnOnce() -> Place,
+        place: impl FnOnce() -> JobDirectory,
         name: &[u8],
     ) -> Option<Meta> {
         match seen {
@@ -413,7 +413,7 @@ impl Job<'_> {
 
     /// Opens a directory below the top, never through a symlink, and never on another mount: the
     /// error is then `EXDEV`.
-    pub(crate) fn open(&self, place: &Place) -> Result<Fd, Errno> {
+    pub(crate) fn open(&self, place: &JobDirectory) -> Result<Fd, Errno> {
         if place.rel.is_empty() {
             return match self.open_in(&self.top.fd, c".") {
                 // A directory without search permission can be read, but not be opened by `.` from
@@ -433,7 +433,7 @@ impl Job<'_> {
     }
 
     /// Calls statx(2) for `name` in `place`, by path from the top.
-    pub(crate) fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
+    pub(crate) fn look(&self, place: &JobDirectory, name: &[u8]) -> Result<Statx, Errno> {
         let mut rel = place.rel.clone();
         append(&mut rel, name);
         let reach = reach(self.top.fd.as_fd(), &rel)?;
@@ -457,7 +457,7 @@ pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> R
 }
 
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     statx(dir, name, at, Meta::WANT)
 }
 

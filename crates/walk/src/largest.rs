@@ -103,7 +103,7 @@ impl Largest {
 
 impl Sink for Largest {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Picker {
+        Box::new(LargestWorker {
             files: LargestFiles::default(),
             path: Vec::new(),
             to: self,
@@ -115,13 +115,13 @@ impl Sink for Largest {
     }
 }
 
-struct Picker<'a> {
+struct LargestWorker<'a> {
     files: LargestFiles,
     path: Vec<u8>,
     to: &'a Largest,
 }
 
-impl Worker for Picker<'_> {
+impl Worker for LargestWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         for entry in entries
             .iter()
@@ -145,7 +145,7 @@ impl Worker for Picker<'_> {
     }
 }
 
-impl Drop for Picker<'_> {
+impl Drop for LargestWorker<'_> {
     fn drop(&mut self) {
         let mut all = self.to.files.lock();
         for (rank, kept) in &self.files.ranks {

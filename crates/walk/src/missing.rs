@@ -16,7 +16,7 @@ use mounts::listed::{is_gone, is_removed_from, listed};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::error::WarningKind;
-use crate::job::{Job, Missing, Place};
+use crate::job::{Job, JobDirectory, Missing};
 
 /// Number of times that a directory is listed again for a missing name.
 const LOOKS: usize = 4;
@@ -47,7 +47,7 @@ impl Job<'_> {
     }
 
     fn look_again_in(&self, dir: &[u8], mut missing: Vec<Missing>) {
-        let place = |rel: &[u8]| Place {
+        let place = |rel: &[u8]| JobDirectory {
             rel: rel.to_vec(),
             ..self.place()
         };
@@ -70,7 +70,7 @@ impl Job<'_> {
 
     /// Looks up a file again that a directory lists, and emits it if it exists. Returns whether it
     /// is still missing.
-    fn is_still_missing(&self, dir: &Place, one: &mut Missing) -> bool {
+    fn is_still_missing(&self, dir: &JobDirectory, one: &mut Missing) -> bool {
         let Missing { place, name, .. } = &*one;
         let looked = if one.gate == Gate::Getdents64 {
             // After a failed getdents64: the entries read before have been emitted, and a different
@@ -97,7 +97,7 @@ impl Job<'_> {
         !one.name.is_empty() || seen().map_or(true, is_dir)
     }
 
-    fn emit_found(&self, place: &Place, name: &[u8], seen: &Statx) {
+    fn emit_found(&self, place: &JobDirectory, name: &[u8], seen: &Statx) {
         if self.is_crossing(seen) {
             return self.cross(place.clone(), name);
         }

@@ -10,7 +10,7 @@ use std::fmt;
 
 use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Want, getdents64, statx};
+use gate::fs::{AtFlags, StatxMask, getdents64, statx};
 use gate::long::c_string;
 use gate::machine::processors;
 use gate::resolve::openat2;
@@ -70,7 +70,7 @@ pub enum PlanReason {
     /// The sink needs names only, and reading them by the file API costs less than the engine
     /// `raw`.
     #[error("{scope}: names suffice, and reading them costs less than {}", raw.name())]
-    NamesSuffice { raw: EngineKind, scope: Scope },
+    NamesSuffice { raw: EngineKind, scope: WalkScope },
     /// The chosen engine costs less than the alternative: `threads` or an engine below the file API
     /// (`raw`).
     #[error("{scope}: {}", match is_raw {
@@ -80,13 +80,13 @@ pub enum PlanReason {
     Cheaper {
         raw: EngineKind,
         is_raw: bool,
-        scope: Scope,
+        scope: WalkScope,
     },
 }
 
 /// How much of a file system a walk covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scope {
+pub struct WalkScope {
     /// Approximate number of entries in the walk.
     pub entries: u64,
     /// Approximate number of entries in the file system, if known and not all are walked.
@@ -95,7 +95,7 @@ pub struct Scope {
     pub is_whole: bool,
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for WalkScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = |n: u64| match n {
             0..1000 => "fewer than 1,000".to_owned(),
@@ -188,7 +188,7 @@ fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReas
     };
     let by_raw = start_cost(context) + cost(raw, inodes);
     let is_raw = by_raw < cost(EngineKind::Threads, below);
-    let scope = Scope {
+    let scope = WalkScope {
         entries: below,
         total: (used > 0 && !is_whole).then_some(all),
         is_whole,
@@ -217,7 +217,7 @@ fn estimate(context: &MountContext<'_>) -> u64 {
     // The seed is fixed, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];
-    let (mut total, mut paths, mut left) = (0.0, 0, Effort::ALL);
+    let (mut total, mut paths, mut left) = (0.0, 0, EstimateBudget::ALL);
     while paths < MOST_PATHS && left.directories > 0 && left.entries > 0 {
         total += estimate_by_path(context, &mut random, &mut buffer, &mut left);
         paths += 1;
@@ -226,15 +226,15 @@ fn estimate(context: &MountContext<'_>) -> u64 {
 }
 
 /// A budget: the number of directories and entries that may still be read for an estimate.
-struct Effort {
+struct EstimateBudget {
     directories: u32,
     entries: u32,
 }
 
-impl Effort {
+impl EstimateBudget {
     /// Limits for an estimate: reading takes some tens of milliseconds, however large the
     /// directories are.
-    const ALL: Effort = Effort {
+    const ALL: EstimateBudget = EstimateBudget {
         directories: 256,
         entries: 1 << 16,
     };
@@ -246,7 +246,7 @@ fn estimate_by_path(
     context: &MountContext<'_>,
     random: &mut u64,
     buffer: &mut [u8],
-    left: &mut Effort,
+    left: &mut EstimateBudget,
 ) -> f64 {
     const DEEPEST: usize = 64;
     let (mut estimate, mut weight) = (0.0, 1.0);
@@ -257,7 +257,7 @@ fn estimate_by_path(
         let Ok(fd) = scan(context.noatime, |how| openat2(from, &name, how, HERE)) else {
             break;
         };
-        let mut here = Sample::default();
+        let mut here = DirectorySample::default();
         while let Ok(n @ 1..) = getdents64(&fd, buffer) {
             for entry in entries(&buffer[..n]) {
                 here.entries += 1;
@@ -275,7 +275,7 @@ fn estimate_by_path(
                     }
                 }
             }
-            if here.entries >= Sample::ENOUGH {
+            if here.entries >= DirectorySample::ENOUGH {
                 weight *= here.share_of(&fd, context.statfs.magic);
                 break;
             }
@@ -294,20 +294,20 @@ fn estimate_by_path(
 
 /// The entries that were read of a directory: all, or the first ones of a large directory.
 #[derive(Default)]
-struct Sample {
+struct DirectorySample {
     entries: u64,
     directories: u64,
     /// Sum of the lengths of the names, in bytes.
     names: u64,
 }
 
-impl Sample {
+impl DirectorySample {
     /// Number of entries that suffices to estimate the mean length of names in a directory.
     const ENOUGH: u64 = 4096;
 
     /// The ratio of the size of the whole directory to the part that was read; at least 1.
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
-        let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
+        let size = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
             // The size of a btrfs directory counts each name twice: in the index by hash and in the
             // one by number.

@@ -68,27 +68,27 @@ impl Shard {
 }
 
 /// A sink that passes on only the entries of a shard of the one DIR.
-pub(crate) struct Sharded<'a> {
+pub(crate) struct ShardSink<'a> {
     shard: Shard,
     root: &'a [u8],
     sink: &'a dyn Sink,
 }
 
-impl<'a> Sharded<'a> {
+impl<'a> ShardSink<'a> {
     /// A sink for the shard; `None` if the whole tree is walked.
     pub(crate) fn new(
         shard: Option<Shard>,
         dirs: &'a [Vec<u8>],
         sink: &'a dyn Sink,
-    ) -> Option<Sharded<'a>> {
+    ) -> Option<ShardSink<'a>> {
         match (shard, dirs) {
-            (Some(shard), [root]) => Some(Sharded { shard, root, sink }),
+            (Some(shard), [root]) => Some(ShardSink { shard, root, sink }),
             _ => None,
         }
     }
 }
 
-impl Sink for Sharded<'_> {
+impl Sink for ShardSink<'_> {
     fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
         self.sink.begin(context, by);
     }
@@ -115,7 +115,7 @@ impl Sink for Sharded<'_> {
 }
 
 struct ShardWorker<'a> {
-    to: &'a Sharded<'a>,
+    to: &'a ShardSink<'a>,
     worker: Box<dyn Worker + 'a>,
     /// The directory of the last entries, and whether the shard has it.
     last: Option<(DirKey, bool)>,
@@ -123,7 +123,7 @@ struct ShardWorker<'a> {
 
 impl ShardWorker<'_> {
     fn choose<'e>(&mut self, dir: &Dir<'_>, entries: &'e [Entry<'e>]) -> Vec<Entry<'e>> {
-        let Sharded { shard, root, .. } = *self.to;
+        let ShardSink { shard, root, .. } = *self.to;
         let key = dir.key;
         let is_entered = match self.last {
             Some((last, is_entered)) if last == key => is_entered,

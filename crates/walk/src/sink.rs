@@ -94,9 +94,9 @@ pub trait Worker {
 }
 
 /// Passes every entry to two sinks.
-pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
+pub struct SinkPair<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
 
-impl Sink for Both<'_> {
+impl Sink for SinkPair<'_> {
     fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
         self.0.begin(context, by);
         self.1.begin(context, by);

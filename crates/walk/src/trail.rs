@@ -10,23 +10,23 @@ use foldhash::fast::RandomState;
 
 /// A value of type `T` for each directory along the last path.
 #[derive(Clone, Debug)]
-pub(crate) struct Trail<T> {
+pub(crate) struct PathStack<T> {
     /// The last path, ending with a slash.
     path: Vec<u8>,
     /// For each component of `path`, the length of the path up to its end, and the value.
     steps: Vec<(usize, T)>,
 }
 
-impl<T> Default for Trail<T> {
-    fn default() -> Trail<T> {
-        Trail {
+impl<T> Default for PathStack<T> {
+    fn default() -> PathStack<T> {
+        PathStack {
             path: Vec::new(),
             steps: Vec::new(),
         }
     }
 }
 
-impl<T> Trail<T> {
+impl<T> PathStack<T> {
     /// Makes `path` the current path. `next` computes the value of a directory from the value of
     /// its parent and from its name, which ends with a slash.
     pub(crate) fn turn_to(&mut self, path: &[u8], mut next: impl FnMut(Option<&T>, &[u8]) -> T) {
@@ -73,7 +73,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 #[derive(Debug, Default)]
 pub struct PathTree {
     nodes: Nodes,
-    trail: Trail<u32>,
+    trail: PathStack<u32>,
 }
 
 /// A path in a [`PathTree`]. Equal paths of one tree compare equal.

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::Warning;
-use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
+use gate::fs::{AtFlags, Attributes, Open, has_statx, openat, statx};
 use gate::long::open_long_no_symlinks;
 use gate::machine::with_all_processors;
 use gate::sync::Mutex;
@@ -22,18 +22,18 @@ use mounts::ErrorKind;
 use mounts::listed::{is_gone, is_removed_from};
 use ondisk::{Dev, Mount};
 use serde::{Deserialize, Serialize};
-use team::{Alone, Team, share};
+use team::{SingleProcess, Team, share};
 
-use crate::around::Around;
+use crate::around::ReachableMounts;
 use crate::engine::{engine, threads};
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
-use crate::job::{Below, Crossing, Diagnostics, Job, c_name, look_at};
+use crate::job::{Crossing, Diagnostics, Job, MountHints, c_name, look_at};
 use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
-use crate::shard::Sharded;
+use crate::shard::ShardSink;
 use crate::sink::Sink;
 use crate::top::{Identity, MountContext, Top, mounts_around, open_same};
 
@@ -65,7 +65,7 @@ pub struct WalkOptions {
     pub sink_syncs_first: bool,
     /// The mount table, and the mounts that do not answer. `None`: they were not checked, and a
     /// walk blocks at a dead server.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
 }
 
 impl WalkOptions {
@@ -84,7 +84,7 @@ impl WalkOptions {
 /// A mount that was walked, and the engine that walked it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Part {
+pub struct WalkedMount {
     /// The path of the mount point, beginning with DIR as given.
     pub path: Vec<u8>,
     /// Type of the file system; `None` if the mount table has none.
@@ -97,7 +97,7 @@ pub struct Part {
 #[derive(Clone, Debug, Default)]
 pub struct WalkReport {
     /// The mounts that were walked, in order; the first one is that of DIR.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WalkedMount>,
 }
 
 /// Walks each directory. The first entry is the directory itself.
@@ -109,7 +109,7 @@ pub fn walk(
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
-    walk_together(options, sink, diagnostics, &Alone)
+    walk_together(options, sink, diagnostics, &SingleProcess)
 }
 
 /// Walks each directory together with all ranks; the entries of each rank go to its own sink. The
@@ -127,7 +127,11 @@ pub fn walk_together(
     let around = options.around.as_deref();
     let fresh;
     let mounts = match around {
-        Some(around) if tops.first().is_none_or(|top| around.holds(top.meta.mount)) => {
+        Some(around)
+            if tops
+                .first()
+                .is_none_or(|top| around.contains_mount(top.meta.mount)) =>
+        {
             &around.mounts
         }
         _ => {
@@ -140,7 +144,7 @@ pub fn walk_together(
     if let (0, Some(around)) = (team.rank(), around) {
         around.warn(&silent, diagnostics);
     }
-    let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
+    let sharded = ShardSink::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {
@@ -193,20 +197,20 @@ impl TopEntry {
 }
 
 /// The open directory where a mount begins, and the entry to emit for it.
-type Entered = (Top, TopEntry);
+type EnteredMount = (Top, TopEntry);
 
 /// A mount to be walked; all ranks have the same list.
-struct Mounted {
+struct MountTask {
     owner: usize,
     /// Path of the mount point relative to DIR.
     rel: Vec<u8>,
     /// On the owner, and if it is that of DIR, on all ranks.
-    own: Option<Entered>,
+    own: Option<EnteredMount>,
 }
 
 /// A rank's message to the others about a mount, before the walk of the mount.
 #[derive(Serialize, Deserialize)]
-struct Ready {
+struct MountMessage {
     identity: Option<Identity>,
     /// From the owner.
     engine: Option<EngineKind>,
@@ -225,7 +229,7 @@ impl Traversal<'_> {
     fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<bool, Error> {
         let (rank, root) = (self.team.rank(), top.clone());
         let entry = TopEntry::new(&top, rank > 0);
-        let mut mounts = VecDeque::from([Mounted {
+        let mut mounts = VecDeque::from([MountTask {
             owner: 0,
             rel: Vec::new(),
             own: Some((top, entry)),
@@ -249,7 +253,7 @@ impl Traversal<'_> {
             for (owner, done) in all.into_iter().enumerate() {
                 mounts.extend(done.found.into_iter().map(|rel| {
                     let own = (owner == rank).then(|| own.next()).flatten();
-                    Mounted { owner, rel, own }
+                    MountTask { owner, rel, own }
                 }));
             }
         }
@@ -273,10 +277,10 @@ impl Traversal<'_> {
     fn walk_mount(
         &self,
         root: &Top,
-        mounted: Mounted,
+        mounted: MountTask,
         report: &mut WalkReport,
-    ) -> Result<Vec<(Vec<u8>, Entered)>, Error> {
-        let Mounted { owner, rel, own } = mounted;
+    ) -> Result<Vec<(Vec<u8>, EnteredMount)>, Error> {
+        let MountTask { owner, rel, own } = mounted;
         let is_owner = owner == self.team.rank();
         let opened = own.map_or_else(|| open(root, &rel), Ok);
         let context = opened.as_ref().ok().map(|(top, _)| self.context(top));
@@ -285,7 +289,7 @@ impl Traversal<'_> {
             chosen.map(|context| with_all_processors(|| self.choose(context, rel.is_empty())));
         let engine = chosen.as_ref().and_then(|it| Some(it.as_ref().ok()?.0));
         let identity = opened.as_ref().ok().map(|(top, _)| top.identity());
-        let ready = share(self.team, Ready { identity, engine }).swap_remove(owner);
+        let ready = share(self.team, MountMessage { identity, engine }).swap_remove(owner);
         let Some(engine) = ready.engine else {
             return match (opened, chosen) {
                 (Err(error), _) | (_, Some(Err(error))) if is_owner => Err(error),
@@ -321,7 +325,7 @@ impl Traversal<'_> {
         let (top, mount) = (context.top, context.mount);
         self.sink.begin(context, kind);
         // Read the metadata again: the sink must know of the mount before that of any entry is read.
-        let seen = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT);
+        let seen = statx(&top.fd, c"", AtFlags::EMPTY_PATH, Meta::WANT);
         let meta = seen.map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)
@@ -353,7 +357,7 @@ impl Traversal<'_> {
             crossings: &crossings,
             missing: Mutex::default(),
         };
-        let mut part = Part {
+        let mut part = WalkedMount {
             path: top.path.clone(),
             fstype: mount.map(|m| m.content.fstype.clone()),
             engine: kind,
@@ -369,7 +373,7 @@ impl Traversal<'_> {
     }
 
     /// Runs the engine of a part, or `threads` if it gives up.
-    fn run(&self, job: &Job<'_>, part: &mut Part, owner: usize) -> Result<(), Error> {
+    fn run(&self, job: &Job<'_>, part: &mut WalkedMount, owner: usize) -> Result<(), Error> {
         let is_owner = owner == self.team.rank();
         let is_done = match is_owner && part.engine != EngineKind::Threads {
             true => with_all_processors(|| self.run_chosen(job, part)),
@@ -383,7 +387,7 @@ impl Traversal<'_> {
 
     /// Runs the engine of a part; returns whether it has walked the mount. If not, `threads` takes its
     /// place in the part.
-    fn run_chosen(&self, job: &Job<'_>, part: &mut Part) -> Result<bool, Error> {
+    fn run_chosen(&self, job: &Job<'_>, part: &mut WalkedMount) -> Result<bool, Error> {
         let Err(refusal) = engine(part.engine).walk(job) else {
             return Ok(true);
         };
@@ -448,19 +452,19 @@ impl Traversal<'_> {
     }
 
     /// The paths below a top where other mounts begin, by the mount table.
-    fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
+    fn below(&self, top: &Top, mount: Option<&Mount>) -> MountHints {
         let Some(mount) = mount else {
-            return Below::default();
+            return MountHints::default();
         };
         let Ok(absolute) = mounts::root::name_of(&top.fd) else {
-            return Below::default();
+            return MountHints::default();
         };
         // Mounts below other mounts are found in the walks of those mounts.
         let is_on_it = |other: &&Mount| other.parent == mount.id && other.id != mount.id;
         let others = self.mounts.iter().filter(is_on_it);
         let targets =
             others.filter_map(|other| base::path::below(&absolute, other.target.as_deref()?));
-        Below::from_names(targets.filter(|name| !name.is_empty()))
+        MountHints::from_names(targets.filter(|name| !name.is_empty()))
     }
 
     /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
@@ -548,7 +552,7 @@ fn open_place(from: &Top, rel: &[u8], how: Open) -> Result<Fd, Errno> {
 }
 
 /// Opens a directory where a mount begins that another rank has found, which also emits it.
-fn open(root: &Top, rel: &[u8]) -> Result<Entered, Error> {
+fn open(root: &Top, rel: &[u8]) -> Result<EnteredMount, Error> {
     let path = joined(&root.path, rel);
     let failed = |kind, gate| {
         let path = path.clone();

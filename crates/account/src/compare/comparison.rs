@@ -1,6 +1,6 @@
 //! Compares programs with a base program, on the systems where both ran.
 
-use super::runs::{Measure, NoRatio, Ratios, Runs, System, Took, ratio};
+use super::runs::{Measure, MeasureValues, NoRatio, Ratios, Runs, System, ratio};
 
 /// Runs of several programs on several systems, and the base program of the comparison.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl<'a> Pair<'a> {
     }
 
     /// The systems on which both programs ran, with their ratios.
-    pub fn rows(self) -> impl Iterator<Item = (&'a System, Took)> {
+    pub fn rows(self) -> impl Iterator<Item = (&'a System, MeasureValues)> {
         let ran = |system: &System, at: usize| system.took_by(at).iter().any(Option::is_some);
         let rows = self.all_ratios();
         rows.filter(move |(system, _)| self.both().iter().all(|at| ran(system, *at)))

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::runs::{CSV, Measure, Runs, System, Took};
+use super::runs::{CSV, Measure, MeasureValues, Runs, System};
 use crate::error::{Error, InputFault};
 use crate::records::{NumberedRecord, is_plausible, records};
 
@@ -61,7 +61,7 @@ impl Runs {
         }
         let mut row = System {
             line,
-            took: vec![Took::default(); self.names.len()],
+            took: vec![MeasureValues::default(); self.names.len()],
             ..System::default()
         };
         for (at, ((column, heading), cell)) in columns.iter().zip(head).zip(cells).enumerate() {

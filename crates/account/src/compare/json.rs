@@ -7,7 +7,7 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::runs::{Measure, MeasuredFile, Runs, System, Took};
+use super::runs::{Measure, MeasureValues, MeasuredFile, Runs, System};
 use crate::error::{Error, InputFault};
 use crate::figures::{Figure, combine};
 use crate::records::is_plausible;
@@ -111,7 +111,7 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
 }
 
 /// The name of a system, and the measurements of each program on it.
-type NamedTimes<'a> = (&'a [u8], Vec<(String, Took)>);
+type NamedTimes<'a> = (&'a [u8], Vec<(String, MeasureValues)>);
 
 fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, InputFault> {
     let value = |name: &str| {

@@ -20,7 +20,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All measures, in the order of the papers' columns, which is that of [`Took`].
+    /// All measures, in the order of the papers' columns, which is that of [`MeasureValues`].
     pub const ALL: [Measure; 4] = [Measure::Real, Measure::User, Measure::Sys, Measure::Calls];
 
     /// The name of the measure in the JSON, and after the NAME in a CSV heading.
@@ -36,7 +36,7 @@ impl Measure {
 
 /// One optional value for each of [`Measure::ALL`]: seconds and a number of calls; or ratios of
 /// them.
-pub type Took = [Option<f64>; Measure::ALL.len()];
+pub type MeasureValues = [Option<f64>; Measure::ALL.len()];
 
 /// One ratio for each of [`Measure::ALL`].
 pub type Ratios = [Result<f64, NoRatio>; Measure::ALL.len()];
@@ -53,14 +53,14 @@ pub struct System {
     /// Headings and cells of the other columns in the system's row.
     pub labels: Vec<(String, String)>,
     /// The measurements of each program, in the order of [`Runs::names`].
-    pub took: Vec<Took>,
+    pub took: Vec<MeasureValues>,
     /// Ratios that the row itself contains.
-    pub printed: Took,
+    pub printed: MeasureValues,
 }
 
 impl System {
     /// The measurements of the program with this index.
-    pub fn took_by(&self, at: usize) -> Took {
+    pub fn took_by(&self, at: usize) -> MeasureValues {
         self.took.get(at).copied().unwrap_or_default()
     }
 }
@@ -150,7 +150,7 @@ impl Runs {
             behind = 1 + known.unwrap_or_else(|| {
                 self.names.insert(behind, name.clone());
                 for system in &mut self.systems {
-                    system.took.insert(behind, Took::default());
+                    system.took.insert(behind, MeasureValues::default());
                 }
                 behind
             });
@@ -193,7 +193,7 @@ fn merged(systems: Vec<System>) -> Vec<System> {
     rows
 }
 
-fn is_nothing(took: &Took) -> bool {
+fn is_nothing(took: &MeasureValues) -> bool {
     took.iter().all(Option::is_none)
 }
 

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::file::{File, LastDirectory, by_name};
 use crate::patterns::Patterns;
-use crate::prices::Work;
+use crate::prices::PricedCalls;
 use crate::sum::Sum;
 use crate::waits::Waits;
 
@@ -71,13 +71,13 @@ pub struct Detail {
     /// The names of programs, by index.
     pub(crate) programs: Vec<Vec<u8>>,
     /// Calls on files without a name or a row, by program and system call number.
-    pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
+    pub(crate) elsewhere: BTreeMap<(u16, u16, UnlistedReason), u64>,
     /// Waits for other processes, whose time is in no other figure here.
     pub(crate) waits: Waits,
     /// Sums by system call number.
-    pub(crate) measured: BTreeMap<u16, Measured>,
+    pub(crate) measured: BTreeMap<u16, UnwaitedCalls>,
     /// All calls, by sort, which determines the price.
-    pub(crate) work: Work,
+    pub(crate) work: PricedCalls,
     pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be tracked.
     pub(crate) forgotten: u64,
@@ -85,8 +85,8 @@ pub struct Detail {
 
 /// The calls with one system call number that did not wait for other processes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Measured {
-    pub(crate) work: Work,
+pub(crate) struct UnwaitedCalls {
+    pub(crate) work: PricedCalls,
     /// Bytes read or written, or bytes of directory entries.
     pub(crate) bytes: u64,
     pub(crate) nanos: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Measured {
 
 /// Why a call is in no row of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Elsewhere {
+pub(crate) enum UnlistedReason {
     /// The file has no known name.
     Nameless,
     /// There was no room for the file.

@@ -9,7 +9,7 @@ use meter::call::Call;
 use meter::names::Name;
 use meter::syscalls;
 
-use crate::prices::{Sort, Work};
+use crate::prices::{PriceKind, PricedCalls};
 use crate::sum::Sum;
 
 /// The maximum number of file names.
@@ -22,7 +22,7 @@ pub(super) const MOST_NAMES: usize = 6 << 20;
 pub(super) struct CallGroup {
     pub(super) number: u16,
     program: u16,
-    sort: Sort,
+    sort: PriceKind,
     pub(super) calls: u32,
     parts: u32,
     /// Nanoseconds in the calls; saturates at 4.3 s.
@@ -86,7 +86,7 @@ impl File {
         self.sum.nanos = nanos;
     }
 
-    pub(super) fn add(&mut self, call: &Call<'_>, program: u16, sort: Sort, parts: u32) {
+    pub(super) fn add(&mut self, call: &Call<'_>, program: u16, sort: PriceKind, parts: u32) {
         self.sum.add(call);
         let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
         let is_same = |group: &&mut CallGroup| {
@@ -114,13 +114,17 @@ impl File {
 
     /// The calls for the file's metadata, for a directory including its open and close; and their
     /// time in nanoseconds.
-    pub(crate) fn asking(&self) -> (Work, u64) {
-        let mut work = Work::default();
+    pub(crate) fn metadata_work(&self) -> (PricedCalls, u64) {
+        let mut work = PricedCalls::default();
         let mut nanos = 0;
         for group in self.groups() {
             let asks = match group.sort {
-                Sort::Stat | Sort::OpenStat | Sort::List | Sort::Xattr | Sort::OpenXattr => true,
-                Sort::Open | Sort::Close => self.directory,
+                PriceKind::Stat
+                | PriceKind::OpenStat
+                | PriceKind::List
+                | PriceKind::Xattr
+                | PriceKind::OpenXattr => true,
+                PriceKind::Open | PriceKind::Close => self.directory,
                 _ => false,
             };
             if asks {

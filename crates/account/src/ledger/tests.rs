@@ -44,9 +44,9 @@ fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
 
 /// Calls with four names, and on two descriptors, one of which is unknown.
 fn calls_in_two_directories() -> Detail {
-    let mut ledger = Ledger::new(Inherited {
+    let mut ledger = Ledger::new(InheritedFiles {
         cwd: Some(b"/d".to_vec()),
-        ..Inherited::default()
+        ..InheritedFiles::default()
     });
     for (path, nanos, result) in [
         (&b"a"[..], 5, 0),
@@ -135,14 +135,14 @@ fn calls_are_counted_for_their_directory() {
 
 #[test]
 fn calls_on_files_beyond_the_limit_are_counted_together() {
-    let mut ledger = Ledger::new(Inherited::default());
+    let mut ledger = Ledger::new(InheritedFiles::default());
     for n in 0..MOST_FILES + 10 {
         ledger.call(&ask(format!("/{n}").as_bytes(), 1, 0));
     }
     ledger.call(&ask(b"/5", 1, 0));
     let detail = ledger.close();
     assert_eq!((detail.files.len(), detail.unheld.calls), (MOST_FILES, 10));
-    let mut long = Ledger::new(Inherited::default());
+    let mut long = Ledger::new(InheritedFiles::default());
     for n in 0..4000 {
         long.call(&ask(format!("/{n:04000}").as_bytes(), 1, 0));
     }
@@ -163,7 +163,7 @@ proptest! {
     fn no_call_is_left_out(
         calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of("[a-c/.]{0,5}"), -50..50_i64), 0..60),
     ) {
-        let mut ledger = Ledger::new(Inherited { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())], ..Inherited::default() });
+        let mut ledger = Ledger::new(InheritedFiles { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())], ..InheritedFiles::default() });
         let mut told = 0;
         for (number, args, name, result) in &calls {
             let args = args.map(|arg| if arg % 3 == 0 { arg % 5 } else { arg });
@@ -249,10 +249,10 @@ fn waits_and_rest(
 
 #[test]
 fn time_of_waits_is_in_no_row_of_files() {
-    let start = Inherited {
+    let start = InheritedFiles {
         files: vec![(3, b"/d/f".to_vec())],
         unnamed: vec![(0, DescriptorKind::Pipe)],
-        ..Inherited::default()
+        ..InheritedFiles::default()
     };
     let mut ledger = Ledger::with_names(Names::new(start));
     ledger.exec(1, b"/bin/cat");
@@ -285,7 +285,7 @@ fn time_of_waits_is_in_no_row_of_files() {
 #[test]
 fn time_of_long_waits_beyond_the_limit_of_calls_is_taken_from_the_totals() {
     use DescriptorKind::{File, Pipe};
-    let mut ledger = Ledger::with_names(Names::new(Inherited::default()));
+    let mut ledger = Ledger::with_names(Names::new(InheritedFiles::default()));
     ledger.exec(1, b"/bin/cat");
     let calls = WAITING.map(|(fd, name, nanos)| on(fd, name, nanos));
     for (call, kind) in calls.iter().zip([File, Pipe, File]) {

@@ -69,7 +69,7 @@ pub struct FoundPattern {
 
 /// A change of a program that avoids redundant calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spare {
+pub enum PatternFix {
     /// Replace stat, open, fstat and close by one stat.
     CombineStat,
     /// Read all extended attributes of a file by one call with its name.
@@ -88,16 +88,16 @@ pub enum Spare {
     DirectoryFd,
 }
 
-impl Spare {
+impl PatternFix {
     /// All changes, in the order of the enum.
-    pub const ALL: [Spare; 8] = [
-        Spare::CombineStat,
-        Spare::CombineXattr,
-        Spare::SkipXattr,
-        Spare::KeepStat,
-        Spare::CacheMisses,
-        Spare::Buffer,
-        Spare::SyncOnce,
-        Spare::DirectoryFd,
+    pub const ALL: [PatternFix; 8] = [
+        PatternFix::CombineStat,
+        PatternFix::CombineXattr,
+        PatternFix::SkipXattr,
+        PatternFix::KeepStat,
+        PatternFix::CacheMisses,
+        PatternFix::Buffer,
+        PatternFix::SyncOnce,
+        PatternFix::DirectoryFd,
     ];
 }

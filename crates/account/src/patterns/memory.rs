@@ -1,18 +1,18 @@
 //! A call with its file, and the remembered state of files and openings.
 
 use meter::call::Call;
-use meter::names::Subject;
+use meter::names::CallFile;
 use meter::syscalls::Syscall;
 
-use crate::prices::{Sort, Work};
+use crate::prices::{PriceKind, PricedCalls};
 
 /// Fewer bytes than this page size are a small read, a small write, or little to fsync.
 pub(super) const SMALL: u64 = 4096;
 
 /// The calls that a change would avoid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spared {
-    pub(crate) work: Work,
+pub(crate) struct AvoidedCalls {
+    pub(crate) work: PricedCalls,
     /// Metered time of the calls, in nanoseconds.
     pub(crate) nanos: u64,
     /// The number and the time of the calls that did not wait.
@@ -22,7 +22,7 @@ pub(crate) struct Spared {
 /// Nanoseconds. A longer call has waited for a disk, a server or a processor.
 const WAITED: u64 = 50_000;
 
-impl Spared {
+impl AvoidedCalls {
     pub(super) fn add(&mut self, it: &CallCost) {
         self.work.add(it.sort, 1, it.parts);
         self.nanos += it.nanos;
@@ -52,7 +52,7 @@ impl Spared {
 /// The price class, path components and time of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallCost {
-    pub(super) sort: Sort,
+    pub(super) sort: PriceKind,
     pub(super) parts: u64,
     pub(super) nanos: u64,
 }
@@ -83,7 +83,7 @@ pub(super) struct File {
 
 /// The remembered state of an opened file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct OpenFileState {
     /// The stat by the same name before the open, until the first fstat.
     pub(super) asked: Option<CallCost>,
     /// The stat by the same name before the open, after the first fstat.
@@ -145,8 +145,8 @@ impl SmallTransfers {
 pub(crate) struct SeenCall<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) syscall: &'static Syscall,
-    pub(crate) about: &'a Subject,
-    pub(crate) sort: Sort,
+    pub(crate) about: &'a CallFile,
+    pub(crate) sort: PriceKind,
     /// The number of components of its path beyond the first.
     pub(crate) parts: u64,
     /// The index of the call's file, if known.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::Ledger;
 use meter::call::{Call, Listener};
-use meter::names::Inherited;
+use meter::names::InheritedFiles;
 use meter::syscalls;
 
 const CWD: u64 = -100_i64 as u64;
@@ -16,10 +16,10 @@ struct CallingProcess {
 
 impl CallingProcess {
     fn new() -> CallingProcess {
-        let start = Inherited {
+        let start = InheritedFiles {
             cwd: Some(b"/d".to_vec()),
             files: vec![(0, b"/dev/pts/0".to_vec())],
-            ..Inherited::default()
+            ..InheritedFiles::default()
         };
         CallingProcess {
             ledger: Ledger::new(start),
@@ -66,7 +66,7 @@ impl CallingProcess {
 
     /// Count, redundant calls and example of a pattern; and the number of calls that a change
     /// avoids.
-    fn ends(self, pattern: Pattern, spare: Spare) -> (u64, u64, Option<String>, u64) {
+    fn ends(self, pattern: Pattern, spare: PatternFix) -> (u64, u64, Option<String>, u64) {
         let detail = self.ledger.close();
         let (_, found) = detail
             .patterns
@@ -84,7 +84,7 @@ impl CallingProcess {
             found.count,
             found.calls,
             example,
-            detail.patterns.spared(spare).work.calls(),
+            detail.patterns.avoided_calls(spare).work.calls(),
         )
     }
 }
@@ -98,7 +98,7 @@ fn stat_open_fstat_of_one_file() {
     let ends = |does: &dyn Fn(&mut CallingProcess)| {
         let mut process = CallingProcess::new();
         does(&mut process);
-        process.ends(Pattern::StatOpenFstat, Spare::CombineStat)
+        process.ends(Pattern::StatOpenFstat, PatternFix::CombineStat)
     };
     // One of stat and fstat is redundant.
     let read = |p: &mut CallingProcess| {
@@ -179,7 +179,7 @@ fn a_directory_that_names_begin_in_was_not_opened_in_vain() {
     p.does("newfstatat", [3, 0, 0, 0], Some("in"), 0);
     p.close(3);
     assert_eq!(
-        p.ends(Pattern::StatOpenFstat, Spare::CombineStat),
+        p.ends(Pattern::StatOpenFstat, PatternFix::CombineStat),
         (1, 1, example("/d/x"), 1)
     );
 }
@@ -199,7 +199,7 @@ fn repeated_stat_of_one_path() {
     p.on("write", 3, [0, 10, 0], 10);
     p.stat("x", 0);
     assert_eq!(
-        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        p.ends(Pattern::RepeatedStat, PatternFix::KeepStat),
         (3, 3, example("/d/x"), 3)
     );
 }
@@ -218,7 +218,7 @@ fn what_one_process_asks_is_nothing_to_another() {
         p.stat("/d/x", 0);
     }
     assert_eq!(
-        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        p.ends(Pattern::RepeatedStat, PatternFix::KeepStat),
         (10, 10, example("/d/x"), 10)
     );
 
@@ -234,7 +234,7 @@ fn what_one_process_asks_is_nothing_to_another() {
         p.on("read", 3, [0, 9999, 0], 9);
         p.close(3);
     }
-    assert_eq!(p.ends(Pattern::StatOpenFstat, Spare::CombineStat).0, 2);
+    assert_eq!(p.ends(Pattern::StatOpenFstat, PatternFix::CombineStat).0, 2);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
             change(&mut p);
         }
         assert_eq!(
-            p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+            p.ends(Pattern::RepeatedStat, PatternFix::KeepStat),
             (0, 0, None, 0)
         );
     }
@@ -263,7 +263,7 @@ fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
         p.on("write", 9, [0, 10, 0], 10);
     });
     assert_eq!(
-        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        p.ends(Pattern::RepeatedStat, PatternFix::KeepStat),
         (0, 0, None, 0),
         "of what has no name neither"
     );
@@ -279,7 +279,7 @@ fn a_directory_changes_when_something_is_made_in_it() {
     p.does("renameat2", [CWD, 0, CWD, 0], Some("new"), 0);
     p.stat(".", 0);
     assert_eq!(
-        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        p.ends(Pattern::RepeatedStat, PatternFix::KeepStat),
         (1, 1, example("/d"), 1)
     );
 }
@@ -296,7 +296,7 @@ fn look_ups_that_miss() {
     p.open("x", 0o101, 3);
     p.stat("x", -2);
     assert_eq!(
-        p.ends(Pattern::Miss, Spare::CacheMisses),
+        p.ends(Pattern::Miss, PatternFix::CacheMisses),
         (5, 5, example("/d/x"), 2)
     );
 }
@@ -311,7 +311,7 @@ fn calls_for_attributes_that_find_none() {
     p.does("lgetxattr", [0; 4], Some("z"), 0); // an empty attribute
     p.does("lgetxattr", [0; 4], Some("z"), -2);
     assert_eq!(
-        p.ends(Pattern::NoXattr, Spare::CombineXattr),
+        p.ends(Pattern::NoXattr, PatternFix::CombineXattr),
         (3, 3, example("/d/x"), 1)
     );
     // Opened for extended attributes only.
@@ -320,7 +320,7 @@ fn calls_for_attributes_that_find_none() {
     p.on("flistxattr", 3, [0; 3], 20);
     p.close(3);
     assert_eq!(
-        p.ends(Pattern::NoXattr, Spare::CombineXattr),
+        p.ends(Pattern::NoXattr, PatternFix::CombineXattr),
         (0, 0, None, 2)
     );
 }
@@ -343,7 +343,7 @@ fn tiny_directories() {
         p.close(3);
     }
     assert_eq!(
-        p.ends(Pattern::TinyDirectory, Spare::Buffer),
+        p.ends(Pattern::TinyDirectory, PatternFix::Buffer),
         (2, 2, example("/d/x"), 0)
     );
 }
@@ -356,7 +356,7 @@ fn small_reads_one_behind_the_other() {
     p.on("read", 3, [0, 1000, 0], 0);
     // 10,000 bytes are three pages.
     assert_eq!(
-        p.ends(Pattern::SmallReads, Spare::Buffer),
+        p.ends(Pattern::SmallReads, PatternFix::Buffer),
         (10, 7, example("/d/x"), 7)
     );
 
@@ -371,7 +371,7 @@ fn small_reads_one_behind_the_other() {
     (0..9).for_each(|_| p.on("read", 0, [0, 1, 0], 1));
     (0..9).for_each(|_| p.on("read", 9, [0, 1, 0], 1));
     assert_eq!(
-        p.ends(Pattern::SmallReads, Spare::Buffer),
+        p.ends(Pattern::SmallReads, PatternFix::Buffer),
         (2, 1, example("/d/x"), 1)
     );
 }
@@ -385,7 +385,7 @@ fn reads_here_and_there_are_in_no_row() {
             p.on("lseek", 3, [0; 3], to);
             p.on("read", 3, [0, 100, 0], 100);
         }
-        p.ends(Pattern::SmallReads, Spare::Buffer)
+        p.ends(Pattern::SmallReads, PatternFix::Buffer)
     };
     assert_eq!(reads(&[0, 5000, 70, 9000]), (0, 0, None, 0));
     // A seek to the current offset changes nothing.
@@ -395,12 +395,15 @@ fn reads_here_and_there_are_in_no_row() {
     [0, 900, 300, 600]
         .into_iter()
         .for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
-    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (0, 0, None, 0));
+    assert_eq!(
+        p.ends(Pattern::SmallReads, PatternFix::Buffer),
+        (0, 0, None, 0)
+    );
     let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     (0..4).for_each(|_| p.on("preadv2", 3, [0, 1, u64::MAX], 100));
     assert_eq!(
-        p.ends(Pattern::SmallReads, Spare::Buffer),
+        p.ends(Pattern::SmallReads, PatternFix::Buffer),
         (4, 3, example("/d/x"), 3)
     );
 }
@@ -411,7 +414,7 @@ fn small_writes_and_an_fsync_after_each() {
     p.open("x", 0o101, 3);
     (0..4).for_each(|_| p.on("write", 3, [0, 10, 0], 10));
     assert_eq!(
-        p.ends(Pattern::SmallWrites, Spare::Buffer),
+        p.ends(Pattern::SmallWrites, PatternFix::Buffer),
         (4, 3, example("/d/x"), 3)
     );
 
@@ -425,15 +428,15 @@ fn small_writes_and_an_fsync_after_each() {
         p
     };
     assert_eq!(
-        wrote(&[10, 10, 10]).ends(Pattern::SmallWrites, Spare::Buffer),
+        wrote(&[10, 10, 10]).ends(Pattern::SmallWrites, PatternFix::Buffer),
         (0, 0, None, 0)
     );
     assert_eq!(
-        wrote(&[10, 10, 10]).ends(Pattern::SmallSyncs, Spare::SyncOnce),
+        wrote(&[10, 10, 10]).ends(Pattern::SmallSyncs, PatternFix::SyncOnce),
         (3, 2, example("/d/x"), 2)
     );
     assert_eq!(
-        wrote(&[10, 5000, 5000]).ends(Pattern::SmallSyncs, Spare::SyncOnce),
+        wrote(&[10, 5000, 5000]).ends(Pattern::SmallSyncs, PatternFix::SyncOnce),
         (0, 0, None, 0)
     );
 }
@@ -445,7 +448,7 @@ fn many_files_of_one_directory_by_long_names() {
         (0..times).for_each(|n| p.stat(&format!("{dir}/{n}"), if n % 2 == 0 { 0 } else { -2 }));
         p
     };
-    let long = |times, dir| looks(times, dir).ends(Pattern::LongNames, Spare::DirectoryFd);
+    let long = |times, dir| looks(times, dir).ends(Pattern::LongNames, PatternFix::DirectoryFd);
     assert_eq!(long(MANY - 1, "/usr/lib/x"), (0, 0, None, 0));
     assert_eq!(
         long(MANY, "/usr/lib/x"),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use gate::clock::empty_call;
 use gate::cpu_time::process_cpu_time;
 use gate::fs::{
-    At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx,
+    AtFlags, CWD, FileType, Open, StatxMask, getdents64, newfstatat, openat, pread64, readlinkat,
+    statx,
 };
 use gate::long::c_string;
 use gate::uring::Ring;
@@ -14,13 +15,13 @@ use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 use meter::names::components;
 
-use super::{FEWEST_CALLS, Prices, Sort, URING_BATCH, Work};
+use super::{FEWEST_CALLS, PriceKind, PricedCalls, Prices, URING_BATCH};
 
 /// The prices to measure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PriceRequest<'a> {
     /// Calls whose prices are measured, besides stat; other calls get the price of an empty call.
-    pub(crate) work: &'a Work,
+    pub(crate) work: &'a PricedCalls,
     /// Also measure the price of a byte.
     pub(crate) bytes: bool,
 }
@@ -36,14 +37,14 @@ impl Prices {
     /// Measures prices on the regular file `sample`, preferably one that the command used. It is
     /// opened, but not read. Without a sample, or if it cannot be opened, fathom's executable is
     /// used.
-    pub(crate) fn measure(sample: Option<&[u8]>, wanted: Wanted<'_>) -> Prices {
+    pub(crate) fn measure(sample: Option<&[u8]>, wanted: PriceRequest<'_>) -> Prices {
         let empty = each(|| {
             empty_call();
             Ok(())
         });
         let empty = empty.unwrap_or(100.0);
         let mut prices = Prices {
-            each: [empty; Sort::ALL.len()],
+            each: [empty; PriceKind::ALL.len()],
             part: 0.0,
             byte: 0.0,
             empty,
@@ -57,7 +58,7 @@ impl Prices {
             let _ = prices.measure_on(&own, wanted);
         }
         if prices.uring == 0.0 {
-            prices.uring = URING * prices.price(Sort::Stat);
+            prices.uring = URING * prices.price(PriceKind::Stat);
         }
         prices
     }
@@ -69,7 +70,7 @@ impl Prices {
         let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
         let parts = |name: &CString| components(name.as_bytes()).saturating_sub(1);
         let beyond: u64 = names.iter().map(parts).sum();
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let begun = now();
         let there = names
             .iter()
@@ -77,45 +78,45 @@ impl Prices {
         let there = there.count();
         let took = now().saturating_sub(begun) as f64 - beyond as f64 * self.part;
         if there >= ENOUGH && there == names.len() {
-            self.many = (took / there as f64 / self.price(Sort::Stat)).clamp(1.0, 10.0);
+            self.many = (took / there as f64 / self.price(PriceKind::Stat)).clamp(1.0, 10.0);
         }
     }
 
-    fn measure_on(&mut self, path: &[u8], wanted: Wanted<'_>) -> Result<()> {
-        let sample = Sample::open(path)?;
-        let is_wanted = |sorts: &[Sort]| sorts.iter().any(|it| wanted.work.calls_of(*it) > 0);
+    fn measure_on(&mut self, path: &[u8], wanted: PriceRequest<'_>) -> Result<()> {
+        let sample = SampleFile::open(path)?;
+        let is_wanted = |sorts: &[PriceKind]| sorts.iter().any(|it| wanted.work.calls_of(*it) > 0);
         self.measure_stat(&sample);
-        if is_wanted(&[Sort::OpenStat]) {
-            let fstat = || newfstatat(&sample.file, c"", At::EMPTY_PATH).map(drop);
-            self.set(Sort::OpenStat, each(fstat));
+        if is_wanted(&[PriceKind::OpenStat]) {
+            let fstat = || newfstatat(&sample.file, c"", AtFlags::EMPTY_PATH).map(drop);
+            self.set(PriceKind::OpenStat, each(fstat));
         }
-        if is_wanted(&[Sort::OpenMiss]) {
+        if is_wanted(&[PriceKind::OpenMiss]) {
             let open = || openat(&sample.dir, ABSENT, Open::empty()).map(drop);
             let miss = each(|| expect(&[Errno::ENOENT], open()));
-            self.set(Sort::OpenMiss, miss);
+            self.set(PriceKind::OpenMiss, miss);
         }
-        if is_wanted(&[Sort::Miss]) {
+        if is_wanted(&[PriceKind::Miss]) {
             let miss = each(|| expect(&[Errno::ENOENT], sample.stat(ABSENT)));
-            self.set(Sort::Miss, miss);
+            self.set(PriceKind::Miss, miss);
         }
-        if is_wanted(&[Sort::Open, Sort::Close]) {
+        if is_wanted(&[PriceKind::Open, PriceKind::Close]) {
             let (open, close) = open_and_close(&sample.dir, &sample.name);
-            self.set(Sort::Open, open);
-            self.set(Sort::Close, close);
+            self.set(PriceKind::Open, open);
+            self.set(PriceKind::Close, close);
         }
-        if is_wanted(&[Sort::List]) {
+        if is_wanted(&[PriceKind::List]) {
             let mut buffer = vec![0; 32 << 10];
             while getdents64(&sample.dir, &mut buffer)? > 0 {}
             let list = each(|| getdents64(&sample.dir, &mut buffer).map(drop));
-            self.set(Sort::List, list);
+            self.set(PriceKind::List, list);
         }
-        if is_wanted(&[Sort::Xattr, Sort::OpenXattr]) {
+        if is_wanted(&[PriceKind::Xattr, PriceKind::OpenXattr]) {
             self.measure_xattr(&sample);
         }
-        if is_wanted(&[Sort::Read, Sort::Write]) {
+        if is_wanted(&[PriceKind::Read, PriceKind::Write]) {
             self.measure_reads(wanted.bytes)?;
         }
-        let stats = wanted.work.calls_of(Sort::Stat) + wanted.work.calls_of(Sort::Miss);
+        let stats = wanted.work.calls_of(PriceKind::Stat) + wanted.work.calls_of(PriceKind::Miss);
         if stats >= FEWEST_CALLS
             && let Ok(ns) = through_ring(&sample.dir, &sample.name)
         {
@@ -125,10 +126,10 @@ impl Prices {
     }
 
     /// Measures the price of a stat of a one-component path, and that of each further component.
-    fn measure_stat(&mut self, sample: &Sample) {
+    fn measure_stat(&mut self, sample: &SampleFile) {
         let near = each(|| sample.stat(&sample.name));
-        self.set(Sort::Stat, near);
-        let far = each(|| newfstatat(CWD, &sample.path, At::SYMLINK_NOFOLLOW).map(drop));
+        self.set(PriceKind::Stat, near);
+        let far = each(|| newfstatat(CWD, &sample.path, AtFlags::SYMLINK_NOFOLLOW).map(drop));
         if let (Ok(near), Ok(far)) = (near, far)
             && sample.beyond > 0
         {
@@ -136,15 +137,15 @@ impl Prices {
         }
     }
 
-    fn measure_xattr(&mut self, sample: &Sample) {
+    fn measure_xattr(&mut self, sample: &SampleFile) {
         const NAME: &CStr = c"user.fathom";
         let mut value = Vec::new();
         let none = |done| expect(&[Errno::ENODATA, Errno::EOPNOTSUPP], done);
         let far = each(|| none(lgetxattr(&sample.path, NAME, &mut value)));
         let near = far.map(|far| far - sample.beyond as f64 * self.part);
-        self.set(Sort::Xattr, near);
+        self.set(PriceKind::Xattr, near);
         let open = each(|| none(fgetxattr(&sample.file, NAME, &mut value)));
-        self.set(Sort::OpenXattr, open);
+        self.set(PriceKind::OpenXattr, open);
     }
 
     /// Reads fathom's executable: reading the sample would change its access time.
@@ -152,8 +153,8 @@ impl Prices {
         let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
         let mut few = [0; 16];
         let read = each(|| pread64(&own, &mut few, 0).map(drop));
-        self.set(Sort::Read, read);
-        self.set(Sort::Write, read);
+        self.set(PriceKind::Read, read);
+        self.set(PriceKind::Write, read);
         if bytes {
             let mut many = vec![0; MANY_BYTES];
             let long = each(|| pread64(&own, &mut many, 0).map(drop));
@@ -164,7 +165,7 @@ impl Prices {
         Ok(())
     }
 
-    fn set(&mut self, sort: Sort, ns: Result<f64>) {
+    fn set(&mut self, sort: PriceKind, ns: Result<f64>) {
         if let Ok(ns) = ns {
             self.each[sort as usize] = ns.max(self.empty);
         }
@@ -175,7 +176,7 @@ impl Prices {
 const ABSENT: &CStr = c"no-such-file-in-this-directory";
 
 /// A regular file to measure prices with.
-struct Sample {
+struct SampleFile {
     dir: Fd,
     file: Fd,
     /// The name of the file in its directory; `path` is the absolute one.
@@ -185,17 +186,17 @@ struct Sample {
     beyond: u64,
 }
 
-impl Sample {
-    fn open(path: &[u8]) -> Result<Sample> {
+impl SampleFile {
+    fn open(path: &[u8]) -> Result<SampleFile> {
         let at = path.iter().rposition(|&b| b == b'/').ok_or(Errno::ENOENT)?;
         let (dir, name) = path.split_at(at + 1);
         let name = c_string(name)?;
         let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        if statx(&dir, &name, at, Want::TYPE)?.file_type != FileType::Regular {
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        if statx(&dir, &name, at, StatxMask::TYPE)?.file_type != FileType::Regular {
             return Err(Errno::EINVAL); // opening a device or FIFO may have side effects
         }
-        Ok(Sample {
+        Ok(SampleFile {
             file: openat(&dir, &name, Open::empty())?,
             dir,
             name,
@@ -205,7 +206,7 @@ impl Sample {
     }
 
     fn stat(&self, name: &CStr) -> Result<()> {
-        newfstatat(&self.dir, name, At::SYMLINK_NOFOLLOW).map(drop)
+        newfstatat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map(drop)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A change of a program, and what it would save.
 
-use crate::patterns::Spare;
+use crate::patterns::PatternFix;
 use crate::prices::FEWEST_CALLS;
 
 /// Calls with less time in sum, in seconds, give no estimate, only noise.
@@ -11,7 +11,7 @@ const SHORTEST: f64 = 0.010;
 #[expect(missing_docs, reason = "the fields are explained above them")]
 pub enum ChangeKind {
     /// Avoid redundant calls in a certain way.
-    Spare(Spare),
+    Spare(PatternFix),
     /// Replace stat by XFS's bulkstat; `is_asked` if there was any stat on XFS.
     Bulkstat { is_asked: bool },
     /// Replace stat by statx through io_uring: the prices of both in nanoseconds.
@@ -24,14 +24,14 @@ impl ChangeKind {
     /// The name of the change in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            ChangeKind::Spare(Spare::CombineStat) => "combine-stat",
-            ChangeKind::Spare(Spare::CombineXattr) => "combine-xattr",
-            ChangeKind::Spare(Spare::SkipXattr) => "skip-xattr",
-            ChangeKind::Spare(Spare::KeepStat) => "keep-stat",
-            ChangeKind::Spare(Spare::CacheMisses) => "cache-misses",
-            ChangeKind::Spare(Spare::Buffer) => "buffer",
-            ChangeKind::Spare(Spare::SyncOnce) => "sync-once",
-            ChangeKind::Spare(Spare::DirectoryFd) => "directory-fd",
+            ChangeKind::Spare(PatternFix::CombineStat) => "combine-stat",
+            ChangeKind::Spare(PatternFix::CombineXattr) => "combine-xattr",
+            ChangeKind::Spare(PatternFix::SkipXattr) => "skip-xattr",
+            ChangeKind::Spare(PatternFix::KeepStat) => "keep-stat",
+            ChangeKind::Spare(PatternFix::CacheMisses) => "cache-misses",
+            ChangeKind::Spare(PatternFix::Buffer) => "buffer",
+            ChangeKind::Spare(PatternFix::SyncOnce) => "sync-once",
+            ChangeKind::Spare(PatternFix::DirectoryFd) => "directory-fd",
             ChangeKind::Bulkstat { .. } => "batch-bulkstat",
             ChangeKind::Uring { .. } => "batch-uring",
             ChangeKind::RawTables { .. } => "raw-tables",
@@ -57,7 +57,7 @@ pub struct WhatIfChange {
     /// known.
     pub elapsed: Option<f64>,
     /// The calls that the estimate is based on.
-    pub basis: Basis,
+    pub basis: ReplacedCalls,
     /// Whether the change is recommended.
     pub advised: bool,
 }
@@ -65,7 +65,7 @@ pub struct WhatIfChange {
 /// The calls that a change replaces, as they were metered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct Basis {
+pub struct ReplacedCalls {
     pub calls: u64,
     pub seconds: f64,
 }

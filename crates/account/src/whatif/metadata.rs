@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashMapExt};
 
 use crate::ledger::{Detail, LastDirectory};
-use crate::prices::Work;
+use crate::prices::PricedCalls;
 
 /// The metadata calls on the files of one file system type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetadataCalls {
     /// The number of different files.
     pub(super) entries: u64,
-    pub(super) work: Work,
+    pub(super) work: PricedCalls,
     /// Metered time of these calls, in nanoseconds.
     pub(super) nanos: u64,
 }
@@ -43,7 +43,7 @@ pub(crate) fn metadata_calls(
     let mut asked: Vec<(Vec<u8>, MetadataCalls)> = Vec::new();
     let mut last = LastDirectory::default();
     for file in &detail.files {
-        let (work, nanos) = file.asking();
+        let (work, nanos) = file.metadata_work();
         if work.calls() == 0 {
             continue;
         }

@@ -1,30 +1,32 @@
 use super::*;
 use crate::ledger::{Ledger, MOST_FILES};
-use crate::prices::{Given, Wanted, Work};
+use crate::prices::{KnownPrices, PriceRequest, PricedCalls};
 use meter::call::{Call, Listener};
-use meter::names::Inherited;
+use meter::names::InheritedFiles;
 use meter::syscalls;
 use proptest::prelude::*;
 
 /// Test prices: 400 ns for a stat or a failed lookup, and for open and close together.
 fn prices() -> Prices {
-    let mut all = Work::default();
-    Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
+    let mut all = PricedCalls::default();
+    PriceKind::ALL
+        .into_iter()
+        .for_each(|sort| all.add(sort, 1, 0));
     let here = Prices::measure(
         None,
-        Wanted {
+        PriceRequest {
             work: &all,
             bytes: false,
         },
     );
-    let given = Given {
+    let given = KnownPrices {
         empty: None,
         stat: Some(400.0),
         miss: Some(300.0),
         open_close: Some(1000.0),
         xattr: Some(500.0),
     };
-    let mut prices = here.given(&given, "a test".to_owned());
+    let mut prices = here.replace_known(&given, "a test".to_owned());
     (prices.part, prices.uring) = (0.0, 1200.0);
     prices
 }
@@ -35,9 +37,9 @@ fn detail(files: u32) -> Detail {
 
 /// stat, open, fstat and close of `files` files; each call takes `nanos`.
 fn detail_of_calls(files: u32, nanos: u64) -> Detail {
-    let mut ledger = Ledger::new(Inherited {
+    let mut ledger = Ledger::new(InheritedFiles {
         cwd: Some(b"/x".to_vec()),
-        ..Inherited::default()
+        ..InheritedFiles::default()
     });
     for n in 0..files {
         let name = n.to_string();
@@ -111,7 +113,7 @@ fn redundant_calls_are_saved_at_their_full_price() {
         None,
     );
     assert_eq!(what.fixed, 400.0);
-    let fstat = prices.price(Sort::OpenStat);
+    let fstat = prices.price(PriceKind::OpenStat);
     let combine = find_change(&what, "combine-stat");
     assert_eq!(combine.calls, 6000);
     assert!(
@@ -221,7 +223,7 @@ fn files_beyond_the_limit_are_counted_like_the_others() {
         "{entries}"
     );
     assert!(
-        work.calls_of(Sort::Stat).abs_diff(files.into()) * 100 < files.into(),
+        work.calls_of(PriceKind::Stat).abs_diff(files.into()) * 100 < files.into(),
         "{work:?}"
     );
 }

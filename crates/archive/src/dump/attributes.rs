@@ -11,7 +11,7 @@ use ondisk::Dev;
 use ondisk::pax::acl;
 use walk::Meta;
 
-use super::places::{NotOpened, Places};
+use super::places::{NotOpened, OpenAncestors};
 use crate::warning::WarningKind;
 
 /// The file whose attributes are read.
@@ -82,7 +82,7 @@ impl AttributeReader {
     pub fn read_row<R: Deref<Target = Rows>>(
         &mut self,
         dev: Dev,
-        places: &mut Places<R>,
+        places: &mut OpenAncestors<R>,
         row: usize,
         take: impl FnMut(&[u8], &[u8]),
     ) -> Vec<AttributeFailure> {

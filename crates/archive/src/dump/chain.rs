@@ -18,7 +18,7 @@ use crate::increment::Base;
 use crate::increment::history::{History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::record::{DumpRecord, catalog_of};
-use crate::increment::unread::Unread;
+use crate::increment::unread::UnreadEntries;
 use crate::warning::WarningKind;
 
 pub(super) struct Chain {
@@ -172,7 +172,7 @@ impl Chain {
         };
         let base = self.base.as_ref().map(Base::about);
         let dump = (begun.time(), level.number, written.entries);
-        let unread = Unread::from_warnings(warnings);
+        let unread = UnreadEntries::from_warnings(warnings);
         let mut record = DumpRecord::new(dump, unread, archive, written, base)?;
         record.is_named = self.is_named;
         History::add(&level.state, &record)

@@ -7,7 +7,7 @@ use gate::{Errno, Fd};
 use ondisk::pax::sparse::{Extent, Map};
 use walk::Meta;
 
-use super::load::{Emit, Load, PIECE, Stopped};
+use super::load::{ArchiveChunk, EmitChunk, PIECE, WriterStopped};
 
 pub(super) fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
@@ -67,9 +67,9 @@ pub(super) fn copy_extents(
     fd: &Fd,
     extents: &[Extent],
     hasher: &mut Hasher,
-    load: &mut Load,
-    emit: Emit<'_>,
-) -> Result<Option<(u64, Option<Errno>)>, Stopped> {
+    load: &mut ArchiveChunk,
+    emit: EmitChunk<'_>,
+) -> Result<Option<(u64, Option<Errno>)>, WriterStopped> {
     let mut ended = None;
     for extent in extents {
         let mut at = extent.offset;

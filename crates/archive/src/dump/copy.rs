@@ -5,13 +5,13 @@ use std::thread::Builder;
 
 use base::pool::OnPanic;
 use catalog::rows::Rows;
-use gate::attribution::{self, Function, Subject, with_function, with_subject};
+use gate::attribution::{self, CallSubject, Function, with_function, with_subject};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use walk::Diagnostics;
 
-use super::load::{Load, Stopped, Work};
+use super::load::{ArchiveChunk, DumpInput, WriterStopped};
 use super::options::{Counts, Map};
 use super::output::Output;
 use super::places::MOST;
@@ -48,7 +48,7 @@ impl Copy<'_> {
             self.progress.begin(self.rows, self.plan, |_| true);
         }
         let (readers, open_directories) = share_open_files(self.threads.unwrap_or_else(processors));
-        let work = Work {
+        let work = DumpInput {
             rows: self.rows,
             plan: self.plan,
             users: &Users::read(),
@@ -74,16 +74,16 @@ fn share_open_files(readers: usize) -> (usize, usize) {
     (readers, (spare / (readers + 1)).saturating_sub(2).min(MOST))
 }
 
-fn copy_alone(work: Work<'_>, writer: &mut ArchiveWriter<'_>) -> Result<(), Error> {
+fn copy_alone(work: DumpInput<'_>, writer: &mut ArchiveWriter<'_>) -> Result<(), Error> {
     let mut reader = MemberReader::new(work);
-    let mut load = Load::default();
+    let mut load = ArchiveChunk::default();
     let mut failed = None;
     for row in 0..work.rows.len() {
         let mut emit = |load| {
-            let take = || writer.take(load).map(Load::reuse);
-            with_subject(Subject::All, || with_function(Function::Write, take)).map_err(|e| {
+            let take = || writer.take(load).map(ArchiveChunk::reuse);
+            with_subject(CallSubject::All, || with_function(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
-                Stopped
+                WriterStopped
             })
         };
         if reader.put(row, &mut load, &mut emit).is_err() {
@@ -97,7 +97,7 @@ fn copy_alone(work: Work<'_>, writer: &mut ArchiveWriter<'_>) -> Result<(), Erro
 }
 
 fn copy_together(
-    work: Work<'_>,
+    work: DumpInput<'_>,
     writer: &mut ArchiveWriter<'_>,
     readers: usize,
 ) -> Result<(), Error> {
@@ -123,7 +123,7 @@ fn copy_together(
     })
 }
 
-fn read(work: Work<'_>, window: &Window) {
+fn read(work: DumpInput<'_>, window: &Window) {
     let _on_panic = OnPanic(|| window.stop());
     let mut reader = MemberReader::new(work);
     while let Some((ticket, rows)) = window.take(work) {

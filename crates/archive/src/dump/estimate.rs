@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::gather::{Gathered, gather};
 use crate::increment::levels::{Level, MOST};
 use crate::increment::{Base, check_nested_sources, keep_unreadable, plan_since};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, PlanStep};
 
 /// The estimate of one dump.
 #[derive(Clone, Debug, Default)]
@@ -171,7 +171,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
         let Some(member) = member(row, &meta, &names, &users, Member::default()) else {
             continue;
         };
-        let is_link = plan.step(row) == Step::Link;
+        let is_link = plan.step(row) == PlanStep::Link;
         let member = match is_link {
             true => names.link(member, plan.target(row)),
             false => Some(with_contents(member, &meta, plan.dumpdir(rows, row))),

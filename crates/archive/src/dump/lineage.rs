@@ -10,12 +10,12 @@ use walk::FileType;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::member::MemberNames;
-use super::pieces::Own;
+use super::pieces::OwnRows;
 use crate::increment::Base;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, PlanStep};
 
 /// The lineage header of an archive: its id, and that of its base.
-pub(super) fn lineage(rows: &Rows, plan: &Plan, own: Own<'_>, base: Option<&Base>) -> Lineage {
+pub(super) fn lineage(rows: &Rows, plan: &Plan, own: OwnRows<'_>, base: Option<&Base>) -> Lineage {
     let base = base.map_or(pax::Base::Nothing, Base::archive);
     let id = match base {
         // An archive without changes gets the id of its base, because a restore can skip it.
@@ -32,7 +32,7 @@ fn hash(bytes: &[u8]) -> ArchiveId {
 
 /// The sum of hashes over the rows written, except directories included only for entries below
 /// them.
-fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
+fn sum(rows: &Rows, plan: &Plan, own: OwnRows<'_>) -> ArchiveId {
     let names = MemberNames::new(rows);
     let (mut sum, mut text, mut from) = (ArchiveId::default(), Vec::new(), 0);
     while let Some(row) = plan.next_written(from) {
@@ -69,7 +69,7 @@ fn describe((rows, plan, names): (&Rows, &Plan, &MemberNames<'_>), row: usize, t
     // A NUL ends the name, since no name contains one.
     text.push(0);
     match plan.step(row) {
-        Step::Link => names.add_name(plan.target(row), text),
+        PlanStep::Link => names.add_name(plan.target(row), text),
         _ => text.extend(plan.dumpdir(rows, row).unwrap_or_default()),
     }
 }

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 
 /// The rows and plan of the dump in progress.
 #[derive(Clone, Copy)]
-pub(crate) struct Work<'a> {
+pub(crate) struct DumpInput<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) plan: &'a Plan,
     pub(crate) users: &'a Users,
@@ -24,12 +24,12 @@ pub(crate) const PIECE: usize = 1 << 20;
 
 /// A piece of the archive, passed from a reader to the writer.
 #[derive(Default)]
-pub(crate) struct Load {
+pub(crate) struct ArchiveChunk {
     pub(crate) bytes: Vec<u8>,
     /// Rows whose headers begin in this load, and their offsets.
     pub(crate) begun: Vec<(usize, u64)>,
     /// Rows whose members end in this load.
-    pub(crate) done: Vec<Done>,
+    pub(crate) done: Vec<DumpedRow>,
     /// A hard link to write after this load: the writer decides, because only it knows whether the
     /// link's target was written.
     pub(crate) link: Option<usize>,
@@ -38,7 +38,7 @@ pub(crate) struct Load {
 /// Placeholder for a checksum in a header. All checksums have the same length.
 pub(super) const NO_CHECKSUM: [u8; 32] = [0; 32];
 
-impl Load {
+impl ArchiveChunk {
     /// Appends the headers of a row. Returns the offset of its checksum.
     pub(crate) fn begin(&mut self, row: usize, member: &Member) -> Option<usize> {
         self.begun.push((row, self.bytes.len() as u64));
@@ -53,25 +53,25 @@ impl Load {
     }
 
     /// An empty load that reuses a buffer.
-    pub(crate) fn reuse(mut bytes: Vec<u8>) -> Load {
+    pub(crate) fn reuse(mut bytes: Vec<u8>) -> ArchiveChunk {
         bytes.clear();
-        Load {
+        ArchiveChunk {
             bytes,
-            ..Load::default()
+            ..ArchiveChunk::default()
         }
     }
 }
 
 /// The outcome of dumping one row.
-pub(crate) struct Done {
+pub(crate) struct DumpedRow {
     pub(crate) row: usize,
-    pub(crate) outcome: LoadOutcome,
+    pub(crate) outcome: RowOutcome,
     /// The metadata of the file now, if it differs from that of the row.
     pub(crate) meta: Option<Box<Meta>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LoadOutcome {
+pub(crate) enum RowOutcome {
     /// Dumped: the size of the file, and the checksum of its data as stored.
     Member(u64, Option<[u8; 32]>),
     /// Dumped with wrong contents: the next increment must dump it again.
@@ -85,7 +85,8 @@ pub(crate) enum LoadOutcome {
 }
 
 /// The writer has failed, so readers stop.
-pub(crate) struct Stopped;
+pub(crate) struct WriterStopped;
 
 /// Passes a full load to the writer, and returns an empty one.
-pub(crate) type Emit<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;
+pub(crate) type EmitChunk<'h> =
+    &'h mut dyn FnMut(ArchiveChunk) -> Result<ArchiveChunk, WriterStopped>;

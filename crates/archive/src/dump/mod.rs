@@ -46,23 +46,23 @@ use crate::increment::{
     self, Base, Collected, Planned, Unchanged, check_nested_sources, keep_unreadable,
     list_other_sources,
 };
-use crate::plan::{Plan, Step, member_name};
+use crate::plan::{Plan, PlanStep, member_name};
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use catalog::hidden::Hidden;
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
-use catalog::{About, Draft, Keep, Sealed};
+use catalog::{About, CatalogDraft, RowInclusion, SealedCatalog};
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
 use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
-use output::{Output, Whole};
+use output::{Output, SyncedArchive};
 use own::{leave_out_own, leave_out_root};
 pub use part::{DumpPart, WrittenPart};
 pub use pieces::DumpShare;
-use pieces::Own;
-pub use places::{NotOpened, Places, stat};
+use pieces::OwnRows;
+pub use places::{NotOpened, OpenAncestors, stat};
 pub use progress::Progress;
 pub use read::{is_unchanged, is_unchanged_as_read};
 use results::ResultSender;
@@ -154,7 +154,8 @@ fn collect(
 /// The note on skipped sockets, which tar cannot store.
 fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
     let is_skipped = |row: &usize| {
-        rows.kind(*row) == FileType::Socket && matches!(plan.step(*row), Step::Whole | Step::Link)
+        rows.kind(*row) == FileType::Socket
+            && matches!(plan.step(*row), PlanStep::Whole | PlanStep::Link)
     };
     let mut sockets = (0..rows.len()).filter(is_skipped);
     let mut path = Vec::new();
@@ -175,10 +176,14 @@ struct Dump<'a> {
 impl Dump<'_> {
     /// Writes the archive, the map and the catalog.
     fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
-        let draft = self.chain.catalog.as_deref().map(Draft::create);
+        let draft = self.chain.catalog.as_deref().map(CatalogDraft::create);
         let Planned { rows, parts, plan } = planned;
-        let written =
-            self.write_unnamed(output, (&rows, parts, plan), draft.transpose()?, Own::All)?;
+        let written = self.write_unnamed(
+            output,
+            (&rows, parts, plan),
+            draft.transpose()?,
+            OwnRows::All,
+        )?;
         self.publish(written)
     }
 
@@ -187,8 +192,8 @@ impl Dump<'_> {
         &mut self,
         mut output: Output,
         (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
-        draft: Option<Draft>,
-        own: Own<'_>,
+        draft: Option<CatalogDraft>,
+        own: OwnRows<'_>,
     ) -> Result<WrittenPart, Error> {
         let skipped = self.diagnostics.take_warnings();
         keep_unreadable(rows, &Hidden::new(&skipped), &mut plan);
@@ -269,18 +274,18 @@ impl Dump<'_> {
         &mut self,
         output: Output,
         updates: &CatalogUpdates<'_>,
-        draft: Draft,
-        own: Own<'_>,
-    ) -> Result<(Counts, Whole, Result<Sealed, Error>), Error> {
+        draft: CatalogDraft,
+        own: OwnRows<'_>,
+    ) -> Result<(Counts, SyncedArchive, Result<SealedCatalog, Error>), Error> {
         let &CatalogUpdates { rows, plan, .. } = updates;
         let diagnostics = self.diagnostics;
         let options = self.options.selection.clone();
         let (results, result_groups) = ResultSender::new(rows.len());
         let write_catalog = move || {
             let keep = |row| match () {
-                () if !own.has(row) => Keep::Elsewhere,
-                () if plan.step(row) == Step::LeftOut => Keep::Nowhere,
-                () => Keep::Row,
+                () if !own.has(row) => RowInclusion::Elsewhere,
+                () if plan.step(row) == PlanStep::LeftOut => RowInclusion::Nowhere,
+                () => RowInclusion::Row,
             };
             // This error is never shown: the writer of the archive reports its own.
             let stopped = |_| {
@@ -326,14 +331,14 @@ impl Dump<'_> {
         let lists = self.chain.base.as_ref().map(Base::lists_of_sources);
         let lists = lists.transpose()?.unwrap_or_default();
         for (source, list) in rows.sources().iter().zip(lists) {
-            plan.set(source.rows.start, Step::Whole);
+            plan.set(source.rows.start, PlanStep::Whole);
             plan.unread.insert(source.rows.start, list);
         }
         if let Some(base) = &self.chain.base {
             list_other_sources(base, &rows, &mut plan)?;
         }
         plan.is_unchanged = true;
-        let lineage = lineage(&rows, &plan, Own::All, self.chain.base.as_ref());
+        let lineage = lineage(&rows, &plan, OwnRows::All, self.chain.base.as_ref());
         output.begin(&lineage)?;
         let (counts, archive) = self.copy(output, &rows, &plan, None)?;
         self.chain
@@ -373,7 +378,7 @@ impl Dump<'_> {
         rows: &Rows,
         plan: &Plan,
         results: Option<ResultSender>,
-    ) -> Result<(Counts, Whole), Error> {
+    ) -> Result<(Counts, SyncedArchive), Error> {
         let copy = Copy {
             rows,
             plan,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use base::Warning;
 use catalog::Options;
-use walk::{Around, FileType, Meta, Moment};
+use walk::{FileType, Meta, Moment, ReachableMounts};
 
 use crate::compression::Compress;
 use crate::error::Error;
-use crate::gather::{CollectOptions, Gather, Gathered, Listed};
+use crate::gather::{CollectOptions, Gather, Gathered, SortedNames};
 use crate::increment::automatic::Automatic;
 use crate::increment::levels::Level;
 
@@ -18,7 +18,7 @@ pub struct DumpOptions {
     /// Directories and files, as given.
     pub sources: Vec<Vec<u8>>,
     /// If set, only these names below the one source are dumped.
-    pub listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<SortedNames>>,
     /// The archive; `-` is standard output, `None` writes nothing (`--no-output`).
     pub archive: Option<Vec<u8>>,
     /// How the archive is compressed.
@@ -40,7 +40,7 @@ pub struct DumpOptions {
     /// Other files being written: they are not dumped.
     pub own: Vec<Vec<u8>>,
     /// The mounts around the sources, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
 }
 
 /// The summary of a dump.

@@ -32,7 +32,7 @@ pub(crate) fn end_of_archive(bytes: u64) -> u64 {
 
 pub(crate) struct Output {
     path: Vec<u8>,
-    to: To,
+    to: OutputTarget,
     seen: Option<Statx>,
     /// Bytes written, before compression.
     bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Output {
     index: Option<MemberIndex>,
 }
 
-enum To {
+enum OutputTarget {
     /// `--no-output`
     Nowhere,
     Plain(Sink),
@@ -87,7 +87,7 @@ impl Output {
     ) -> Result<Output, Error> {
         let mut output = Output {
             path: path.unwrap_or_default().to_vec(),
-            to: To::Nowhere,
+            to: OutputTarget::Nowhere,
             seen: None,
             bytes: 0,
             index: None,
@@ -97,9 +97,9 @@ impl Output {
                 .map_err(|kind| Error::new(Action::WriteArchive, path, kind))?;
             output.seen = writer.statx();
             let sink = Sink::new(writer, output.seen);
-            output.to = To::new(sink, format).map_err(|e| error(path, e))?;
+            output.to = OutputTarget::new(sink, format).map_err(|e| error(path, e))?;
         }
-        if let To::Frames(_) = output.to {
+        if let OutputTarget::Frames(_) = output.to {
             output.index = Some(MemberIndex {
                 writer: IndexWriter::default(),
                 next: 0,
@@ -152,16 +152,16 @@ impl Output {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len() as u64;
         let written = match &mut self.to {
-            To::Nowhere => Ok(()),
-            To::Plain(sink) => sink.write_all(bytes),
-            To::Compressed(encoder) => encoder.write_all(bytes),
-            To::Frames(frames) => frames.write_all(bytes),
+            OutputTarget::Nowhere => Ok(()),
+            OutputTarget::Plain(sink) => sink.write_all(bytes),
+            OutputTarget::Compressed(encoder) => encoder.write_all(bytes),
+            OutputTarget::Frames(frames) => frames.write_all(bytes),
         };
         written.map_err(|e| error(&self.path, e))
     }
 
     /// Writes the end-of-archive blocks, and syncs the archive to disk.
-    pub(crate) fn finish(mut self) -> Result<Whole, Error> {
+    pub(crate) fn finish(mut self) -> Result<SyncedArchive, Error> {
         let end = end_of_archive(self.bytes);
         self.write(&vec![0; (end - self.bytes) as usize])?;
         let Output {
@@ -174,14 +174,14 @@ impl Output {
         let index = index.filter(|index| index.is_complete);
         let index = index.map(|index| index.writer.finish(bytes));
         let to = to.finish(index.as_deref()).map_err(|e| error(&path, e))?;
-        Ok(Whole { path, to, bytes })
+        Ok(SyncedArchive { path, to, bytes })
     }
 }
 
-impl To {
-    fn new(sink: Sink, format: Option<(Compression, u32)>) -> io::Result<To> {
-        Ok(To::Compressed(match format {
-            None => return Ok(To::Plain(sink)),
+impl OutputTarget {
+    fn new(sink: Sink, format: Option<(Compression, u32)>) -> io::Result<OutputTarget> {
+        Ok(OutputTarget::Compressed(match format {
+            None => return Ok(OutputTarget::Plain(sink)),
             Some((Compression::Gzip, level)) => {
                 Box::new(GzEncoder::new(sink, flate2::Compression::new(level)))
             }
@@ -191,7 +191,11 @@ impl To {
                 Box::new(XzWriterMt::new(sink, options, processors() as u32)?)
             }
             Some((Compression::Zstd, level)) => {
-                return Ok(To::Frames(Frames::new(sink, level as i32, processors())));
+                return Ok(OutputTarget::Frames(Frames::new(
+                    sink,
+                    level as i32,
+                    processors(),
+                )));
             }
             Some((Compression::Bzip2 | Compression::Lz4, _)) => {
                 return Err(io::ErrorKind::Unsupported.into());
@@ -201,10 +205,10 @@ impl To {
 
     fn finish(self, index: Option<&[u8]>) -> io::Result<Option<Sink>> {
         let mut sink = match self {
-            To::Nowhere => return Ok(None),
-            To::Plain(sink) => sink,
-            To::Compressed(encoder) => encoder.finish()?,
-            To::Frames(frames) => frames.finish(index)?,
+            OutputTarget::Nowhere => return Ok(None),
+            OutputTarget::Plain(sink) => sink,
+            OutputTarget::Compressed(encoder) => encoder.finish()?,
+            OutputTarget::Frames(frames) => frames.finish(index)?,
         };
         sink.sync()?;
         Ok(Some(sink))
@@ -212,13 +216,13 @@ impl To {
 }
 
 /// An archive synced to disk, but not yet renamed into place.
-pub(crate) struct Whole {
+pub(crate) struct SyncedArchive {
     path: Vec<u8>,
     to: Option<Sink>,
     bytes: u64,
 }
 
-impl Whole {
+impl SyncedArchive {
     /// Renames the archive into place, and returns its size.
     pub(crate) fn publish(self) -> Result<u64, Error> {
         let published = match self.to {

@@ -2,7 +2,7 @@
 
 use catalog::remote::is_remote;
 use catalog::rows::Rows;
-use gate::fs::{At, FileType, Statx, Want};
+use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use ondisk::Dev;
 
@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::options::{DumpOptions, Note};
 use super::output::Output;
 use crate::error::{Action, Error, ErrorKind};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, PlanStep};
 
 /// Refuses to write two files to one path, or to replace the base catalog or a source.
 pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {
@@ -35,9 +35,9 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
             return Err(Error::new(Action::DumpTo, path, ErrorKind::SharedFile));
         }
     }
-    const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+    const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
     let is_file = |path: &&Vec<u8>| {
-        statx_long(path, ITSELF, Want::BASIC_STATS)
+        statx_long(path, ITSELF, StatxMask::BASIC_STATS)
             .is_ok_and(|seen| seen.file_type == FileType::Regular)
     };
     let sources = options.sources.iter().filter(is_file);
@@ -68,17 +68,21 @@ pub(super) fn leave_out_own(
 
 /// Excludes the state directory: otherwise each dump would contain all earlier archives.
 fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
-    let seen = statx_long(state, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok()?;
+    let seen = statx_long(state, AtFlags::NO_AUTOMOUNT, StatxMask::BASIC_STATS).ok()?;
     let is_state = |row: &usize| {
         rows.ino(*row) == seen.ino && rows.is_dir(*row) && rows.meta(*row).dev == seen.dev
     };
     let dir = (0..rows.len()).find(is_state)?;
     let inside = dir..rows.end(dir);
-    inside.clone().for_each(|row| plan.set(row, Step::LeftOut));
+    inside
+        .clone()
+        .for_each(|row| plan.set(row, PlanStep::LeftOut));
     // A file in the state directory is not dumped, so a hard link to it must become a file.
-    let is_cut = |row: &usize| plan.step(*row) == Step::Link && inside.contains(&plan.target(*row));
+    let is_cut =
+        |row: &usize| plan.step(*row) == PlanStep::Link && inside.contains(&plan.target(*row));
     let cut: Vec<usize> = (0..rows.len()).filter(is_cut).collect();
-    cut.into_iter().for_each(|row| plan.set(row, Step::Whole));
+    cut.into_iter()
+        .for_each(|row| plan.set(row, PlanStep::Whole));
     let mut path = Vec::new();
     rows.path(dir, &mut path);
     Some(Note::StateLeftOut(path))
@@ -88,7 +92,7 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
 /// surprise. Increments need its list, so they include it.
 pub(super) fn leave_out_root(options: &DumpOptions, plan: &mut Plan) {
     if options.listed.is_some() {
-        plan.set(0, Step::LeftOut);
+        plan.set(0, PlanStep::LeftOut);
     }
 }
 
@@ -100,7 +104,7 @@ pub(super) fn leave_out_files<'a>(
     plan: &mut Plan,
 ) -> Vec<Note> {
     let own: Vec<(Dev, u64)> = paths
-        .filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok())
+        .filter_map(|path| statx_long(path, AtFlags::NO_AUTOMOUNT, StatxMask::BASIC_STATS).ok())
         .chain(archive)
         .filter(|seen| seen.file_type == FileType::Regular)
         .map(|seen| (seen.dev, seen.ino))
@@ -119,7 +123,7 @@ pub(super) fn leave_out_files<'a>(
             }
     };
     let leave_out = |row: usize| {
-        plan.set(row, Step::LeftOut);
+        plan.set(row, PlanStep::LeftOut);
         let mut path = Vec::new();
         rows.path(row, &mut path);
         Note::OwnFileLeftOut(path)

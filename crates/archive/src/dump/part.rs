@@ -2,13 +2,13 @@
 //!
 //! Each step is one function, so that the ranks can agree after it that none has failed.
 
-use catalog::{Draft, Sealed};
+use catalog::{CatalogDraft, SealedCatalog};
 use ondisk::pax::{PartOfRun, part_header};
 use walk::{Diagnostics, Moment};
 
 use super::chain::Chain;
 use super::options::{DumpOptions, DumpSummary};
-use super::output::{Output, Whole};
+use super::output::{Output, SyncedArchive};
 use super::own::check_outputs;
 use super::pieces::DumpShare;
 use super::progress::Progress;
@@ -22,7 +22,7 @@ pub struct DumpPart<'a> {
     pub(super) begun: Moment,
     pub(super) chain: Chain,
     pub(super) output: Output,
-    draft: Option<Draft>,
+    draft: Option<CatalogDraft>,
 }
 
 impl<'a> DumpPart<'a> {
@@ -57,7 +57,7 @@ impl<'a> DumpPart<'a> {
         // The catalog of an increment may become another one when the tree has been read.
         let catalog = chain.catalog.as_deref();
         let catalog = catalog.filter(|_| options.selection.shard.is_some());
-        let draft = catalog.map(Draft::create).transpose()?;
+        let draft = catalog.map(CatalogDraft::create).transpose()?;
         Ok(DumpPart {
             options,
             begun,
@@ -99,9 +99,9 @@ impl<'a> DumpPart<'a> {
 /// A part of a dump whose files are synced to disk, but not yet renamed into place. Dropping it
 /// removes them.
 pub struct WrittenPart {
-    pub(super) archive: Option<Whole>,
+    pub(super) archive: Option<SyncedArchive>,
     /// If the catalog could not be written, the archive may be renamed into place nevertheless.
-    pub(super) catalog: Option<Result<Sealed, Error>>,
+    pub(super) catalog: Option<Result<SealedCatalog, Error>>,
     pub(super) summary: DumpSummary,
 }
 

@@ -10,30 +10,30 @@ use walk::{Diagnostics, Moment};
 
 use super::options::{DumpOptions, DumpSummary};
 use super::progress::Progress;
-use crate::gather::{Gathered, OF_OTHERS, Share, collect_together};
-use crate::plan::{Plan, Step};
+use crate::gather::{Gathered, OF_OTHERS, RankRows, collect_together};
+use crate::plan::{Plan, PlanStep};
 
 /// The rows that a dump is responsible for. Others are in its archive only as parent directories.
 #[derive(Clone, Copy)]
-pub(crate) enum Own<'a> {
+pub(crate) enum OwnRows<'a> {
     All,
     /// The rows of one piece: the piece of each row, and the number of this one.
     Piece(&'a [u32], u32),
 }
 
-impl Own<'_> {
+impl OwnRows<'_> {
     pub(crate) fn has(self, row: usize) -> bool {
         match self {
-            Own::All => true,
-            Own::Piece(piece_of, piece) => piece_of[row] == piece,
+            OwnRows::All => true,
+            OwnRows::Piece(piece_of, piece) => piece_of[row] == piece,
         }
     }
 
     /// A summary with the numbers of owned entries and directories.
     pub(crate) fn summary(self, rows: &Rows) -> DumpSummary {
         let (entries, directories) = match self {
-            Own::All => (rows.len(), rows.directories().len()),
-            Own::Piece(..) => (
+            OwnRows::All => (rows.len(), rows.directories().len()),
+            OwnRows::Piece(..) => (
                 (0..rows.len()).filter(|row| self.has(*row)).count(),
                 rows.directories()
                     .filter(|row| self.has(*row as usize))
@@ -51,7 +51,7 @@ impl Own<'_> {
 
 /// The rows that a rank dumps.
 pub struct DumpShare {
-    share: Share,
+    share: RankRows,
     pieces: u32,
     plan: Plan,
 }
@@ -81,7 +81,7 @@ impl DumpShare {
 
     /// The sums of each piece, over all ranks.
     pub fn sums(&self, team: &dyn Team) -> Vec<Sums> {
-        let Share { rows, piece_of, .. } = &self.share;
+        let RankRows { rows, piece_of, .. } = &self.share;
         let own = sums_of_pieces(rows, piece_of, self.pieces);
         let mut all = vec![Sums::default(); own.len()];
         for of_rank in share(team, own) {
@@ -107,13 +107,13 @@ impl DumpShare {
         }
     }
 
-    pub(super) fn own(&self, piece: u32) -> Own<'_> {
-        Own::Piece(&self.share.piece_of, piece)
+    pub(super) fn own(&self, piece: u32) -> OwnRows<'_> {
+        OwnRows::Piece(&self.share.piece_of, piece)
     }
 
     /// The rows and the plan of a piece, with the directories above its rows.
     pub(super) fn planned(&self, piece: u32) -> (&Rows, Vec<Gathered>, Plan) {
-        let Share { rows, parts, .. } = &self.share;
+        let RankRows { rows, parts, .. } = &self.share;
         let own = self.own(piece);
         let mut plan = self.plan.clone();
         if self.pieces > 1 {
@@ -131,7 +131,7 @@ impl DumpShare {
                 }
             }
             let others = (0..rows.len()).filter(|row| !is_needed[*row]);
-            others.for_each(|row| plan.set(row, Step::LeftOut));
+            others.for_each(|row| plan.set(row, PlanStep::LeftOut));
         }
         (rows, parts.clone(), plan)
     }

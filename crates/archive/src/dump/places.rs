@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::Warning;
 use catalog::rows::Rows;
-use gate::fs::{At, CWD, Open, Resolve, Want, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, Resolve, StatxMask, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
 use gate::{Errno, Fd, Gate};
 use walk::entry::append;
@@ -28,7 +28,7 @@ pub(crate) const MOST: usize = 24;
 
 /// The open directories of a thread: some of the ancestors of the last row used, outermost first.
 #[derive(Debug)]
-pub struct Places<R> {
+pub struct OpenAncestors<R> {
     rows: R,
     open: Vec<(usize, Fd)>,
     /// Maximum number of open directories; at least one.
@@ -38,10 +38,10 @@ pub struct Places<R> {
     name: Vec<u8>,
 }
 
-impl<R: Deref<Target = Rows>> Places<R> {
+impl<R: Deref<Target = Rows>> OpenAncestors<R> {
     /// Creates a cache for at most `most` open directories, without any yet.
-    pub fn new(rows: R, most: usize) -> Places<R> {
-        Places {
+    pub fn new(rows: R, most: usize) -> OpenAncestors<R> {
+        OpenAncestors {
             rows,
             open: Vec::new(),
             most: most.max(1),
@@ -53,7 +53,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
     /// Opens the file of a row, owned by the user `uid`, with O_NOATIME where permitted.
     ///
     /// # Errors
-    /// Those of [`Places::at`] and openat(2); `ELOOP` for a symlink.
+    /// Those of [`OpenAncestors::at`] and openat(2); `ELOOP` for a symlink.
     pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, NotOpened> {
         const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let may_keep_atime = self.is_root || gate::process::is_me(uid);
@@ -90,7 +90,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
                 // Without search permission on a directory, its own attributes can still be read.
                 let may_search = is_root
                     || !matches!(
-                        statx(dir, c".", At::empty(), Want::empty()),
+                        statx(dir, c".", AtFlags::empty(), StatxMask::empty()),
                         Err(Errno::EACCES)
                     );
                 return Ok(match may_search {
@@ -101,7 +101,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
             let path = &self.rows.sources()[self.rows.top(row)].path;
             let dir = open_long(parent(path), PLACE)?;
             let name = c_string(base_name(path))?;
-            let itself = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            let itself = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
             let seen = statx(&dir, &name, itself, Meta::WANT)?;
             self.check(row, &Meta::from_statx(&seen))?;
             return Ok(with(dir.as_fd(), &name)?);
@@ -159,7 +159,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
         }
         let source = &self.rows.sources()[self.rows.top(above)];
         let top = match (source.open.get(), &source.path[..]) {
-            (Some(open), _) => open.again()?,
+            (Some(open), _) => open.try_clone()?,
             (None, path) => {
                 let top = open_long(if path.is_empty() { b"." } else { path }, PLACE)?;
                 self.check(above, &stat(&top)?)?;
@@ -186,7 +186,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
 
 /// The metadata of an open file.
 pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
+    statx(fd, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 /// The /proc/self/fd path of an open directory, with a slash at the end, so that calls that do not

@@ -4,9 +4,9 @@
 use base::Warning;
 use blake3::Hasher;
 use catalog::rows::Rows;
-use gate::attribution::{Subject, with_subject};
+use gate::attribution::{CallSubject, with_subject};
 use gate::file::read_full_at;
-use gate::fs::{At, readlinkat, statx};
+use gate::fs::{AtFlags, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Member, MemberKind, acl, dumpdir};
@@ -16,10 +16,12 @@ use walk::{FileType, Meta};
 use super::attributes::{AttributeReader, AttributesOf};
 use super::contents::{copy_extents, may_have_holes, read_whole};
 use super::holes;
-use super::load::{Done, Emit, Load, LoadOutcome, NO_CHECKSUM, PIECE, Stopped, Work};
+use super::load::{
+    ArchiveChunk, DumpInput, DumpedRow, EmitChunk, NO_CHECKSUM, PIECE, RowOutcome, WriterStopped,
+};
 use super::member::{MemberNames, member};
-use super::places::{NotOpened, Places, stat};
-use crate::plan::Step;
+use super::places::{NotOpened, OpenAncestors, stat};
+use crate::plan::PlanStep;
 use crate::warning::WarningKind;
 
 /// Files with at most this much data are read before their header is written, so the header has the
@@ -31,9 +33,9 @@ const TRIES: u32 = 3;
 
 /// Makes members in one reader thread.
 pub(crate) struct MemberReader<'a> {
-    work: Work<'a>,
+    work: DumpInput<'a>,
     names: MemberNames<'a>,
-    places: Places<&'a Rows>,
+    places: OpenAncestors<&'a Rows>,
     attributes: AttributeReader,
     /// Some extended attributes of the last file could not be read.
     misses_attributes: bool,
@@ -42,11 +44,11 @@ pub(crate) struct MemberReader<'a> {
 }
 
 impl<'a> MemberReader<'a> {
-    pub(crate) fn new(work: Work<'a>) -> MemberReader<'a> {
+    pub(crate) fn new(work: DumpInput<'a>) -> MemberReader<'a> {
         MemberReader {
             work,
             names: MemberNames::new(work.rows),
-            places: Places::new(work.rows, work.open_directories),
+            places: OpenAncestors::new(work.rows, work.open_directories),
             attributes: AttributeReader::default(),
             misses_attributes: false,
             spare: Member::default(),
@@ -57,22 +59,22 @@ impl<'a> MemberReader<'a> {
     pub(crate) fn put(
         &mut self,
         row: usize,
-        load: &mut Load,
-        emit: Emit<'_>,
-    ) -> Result<(), Stopped> {
+        load: &mut ArchiveChunk,
+        emit: EmitChunk<'_>,
+    ) -> Result<(), WriterStopped> {
         match self.work.plan.step(row) {
-            Step::Whole => {
+            PlanStep::Whole => {
                 let subject = match self.work.rows.is_dir(row) {
-                    true => Subject::Directory,
-                    false => Subject::File,
+                    true => CallSubject::Directory,
+                    false => CallSubject::File,
                 };
                 with_subject(subject, || self.put_whole(row, load, emit))?;
             }
-            Step::Link => {
+            PlanStep::Link => {
                 load.link = Some(row);
                 *load = emit(std::mem::take(load))?;
             }
-            Step::Unchanged | Step::LeftOut => {}
+            PlanStep::Unchanged | PlanStep::LeftOut => {}
         }
         if load.bytes.len() >= PIECE {
             *load = emit(std::mem::take(load))?;
@@ -84,13 +86,13 @@ impl<'a> MemberReader<'a> {
     pub(crate) fn put_whole(
         &mut self,
         row: usize,
-        load: &mut Load,
-        emit: Emit<'_>,
-    ) -> Result<(), Stopped> {
+        load: &mut ArchiveChunk,
+        emit: EmitChunk<'_>,
+    ) -> Result<(), WriterStopped> {
         let planned = self.work.rows.meta(row);
         let mut meta = planned;
         let outcome = match planned.kind() {
-            _ if self.is_too_long(row) => LoadOutcome::Missing,
+            _ if self.is_too_long(row) => RowOutcome::Missing,
             FileType::Regular => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
@@ -98,7 +100,7 @@ impl<'a> MemberReader<'a> {
         if std::mem::take(&mut self.misses_attributes) {
             meta.ctime = Time::default();
         }
-        load.done.push(Done {
+        load.done.push(DumpedRow {
             row,
             outcome,
             meta: (meta != planned).then(|| Box::new(meta)),
@@ -106,19 +108,19 @@ impl<'a> MemberReader<'a> {
         Ok(())
     }
 
-    pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut Load) {
+    pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut ArchiveChunk) {
         let meta = self.work.rows.meta(row);
         let is_too_long = self.is_too_long(row);
         let member = self.member(row, &meta).filter(|_| !is_too_long);
         let link = member.and_then(|member| self.names.link(member, to));
         let outcome = match &link {
-            Some(_) => LoadOutcome::Link,
-            None => LoadOutcome::NoMember,
+            Some(_) => RowOutcome::Link,
+            None => RowOutcome::NoMember,
         };
         if let Some(link) = link {
             load.begin(row, &link);
         }
-        load.done.push(Done {
+        load.done.push(DumpedRow {
             row,
             outcome,
             meta: None,
@@ -147,7 +149,7 @@ impl<'a> MemberReader<'a> {
     /// Appends a member other than a regular file. The attributes are read by name, so the name is
     /// checked afterwards: a different file may have had it meanwhile. `meta` becomes the metadata
     /// of the member.
-    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> LoadOutcome {
+    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut ArchiveChunk) -> RowOutcome {
         let mut tries = 0;
         loop {
             let Some(mut member) = self.member(row, meta) else {
@@ -155,7 +157,7 @@ impl<'a> MemberReader<'a> {
                 if meta.kind() != FileType::Socket {
                     self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 }
-                return LoadOutcome::NoMember;
+                return RowOutcome::NoMember;
             };
             match member.kind {
                 MemberKind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name))
@@ -174,7 +176,7 @@ impl<'a> MemberReader<'a> {
                 Ok(*meta)
             };
             let outcome = match now {
-                Ok(now) if is_unchanged(&now, meta) => LoadOutcome::Member(0, None),
+                Ok(now) if is_unchanged(&now, meta) => RowOutcome::Member(0, None),
                 Ok(now) if (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, meta.kind()) => {
                     tries += 1;
                     if tries < TRIES {
@@ -182,7 +184,7 @@ impl<'a> MemberReader<'a> {
                         continue;
                     }
                     self.changed(row, meta, &now);
-                    LoadOutcome::Spoiled(0)
+                    RowOutcome::Spoiled(0)
                 }
                 // Keep a directory that was replaced: its entries may still be readable.
                 now if member.kind == MemberKind::Directory => {
@@ -191,7 +193,7 @@ impl<'a> MemberReader<'a> {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
                         Err(why) => drop(self.missing(row, Gate::Statx, why)),
                     }
-                    LoadOutcome::Spoiled(0)
+                    RowOutcome::Spoiled(0)
                 }
                 now => {
                     let why = now.err().unwrap_or(NotOpened::Replaced);
@@ -216,7 +218,7 @@ impl<'a> MemberReader<'a> {
 
     /// The current metadata of the file with the name of a row.
     fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
-        const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+        const AT: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
         self.places
             .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
             .map(|seen| Meta::from_statx(&seen).lasting())
@@ -226,16 +228,16 @@ impl<'a> MemberReader<'a> {
         &mut self,
         row: usize,
         meta: &mut Meta,
-        load: &mut Load,
-        emit: Emit<'_>,
-    ) -> Result<LoadOutcome, Stopped> {
+        load: &mut ArchiveChunk,
+        emit: EmitChunk<'_>,
+    ) -> Result<RowOutcome, WriterStopped> {
         let mut tries = 0;
         loop {
             match self.try_file(row, meta, tries, load, emit) {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => tries += 1,
-                Err(Failed::Call(gate, why)) => return Ok(self.missing(row, gate, why)),
-                Err(Failed::Stopped) => return Err(Stopped),
+                Err(ReadFailure::Call(gate, why)) => return Ok(self.missing(row, gate, why)),
+                Err(ReadFailure::Stopped) => return Err(WriterStopped),
             }
         }
     }
@@ -247,16 +249,16 @@ impl<'a> MemberReader<'a> {
         row: usize,
         meta: &mut Meta,
         tries: u32,
-        load: &mut Load,
-        emit: Emit<'_>,
-    ) -> Result<Option<LoadOutcome>, Failed> {
+        load: &mut ArchiveChunk,
+        emit: EmitChunk<'_>,
+    ) -> Result<Option<RowOutcome>, ReadFailure> {
         // An empty file without extended attributes need not be opened, if everybody may read it.
         // Otherwise open(2) shows whether the dump may.
         let is_public = meta.mode & 0o444 == 0o444;
         if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
             let outcome = match self.begin_file(row, meta, None, (None, Some(NO_CHECKSUM)), load) {
                 Some(begun) => begun.end(meta, load),
-                None => LoadOutcome::NoMember,
+                None => RowOutcome::NoMember,
             };
             return Ok(Some(outcome));
         }
@@ -267,7 +269,7 @@ impl<'a> MemberReader<'a> {
         if tries > 0 || meta.size > WHOLE {
             let now = stat(&fd).map_err(failed(Gate::Statx))?;
             if now.kind() != FileType::Regular {
-                return Err(Failed::Call(Gate::Openat, NotOpened::Replaced));
+                return Err(ReadFailure::Call(Gate::Openat, NotOpened::Replaced));
             }
             if !is_unchanged(&now, meta) {
                 *meta = now;
@@ -292,11 +294,11 @@ impl<'a> MemberReader<'a> {
         fd: Fd,
         meta: &Meta,
         (map, tries): (Option<&Map>, u32),
-        load: &mut Load,
-    ) -> Result<Option<LoadOutcome>, Failed> {
+        load: &mut ArchiveChunk,
+    ) -> Result<Option<RowOutcome>, ReadFailure> {
         let begun = self.begin_file(row, meta, map, (Some(&fd), Some(NO_CHECKSUM)), load);
         let Some(begun) = begun else {
-            return Ok(Some(LoadOutcome::NoMember));
+            return Ok(Some(RowOutcome::NoMember));
         };
         let read = read_whole(&fd, meta, map, &mut load.bytes);
         let read = read.map_err(failed(Gate::Read));
@@ -321,7 +323,7 @@ impl<'a> MemberReader<'a> {
         meta: &Meta,
         now: &Meta,
         end: Option<u64>,
-    ) -> Option<LoadOutcome> {
+    ) -> Option<RowOutcome> {
         if !is_unchanged_as_read(now, meta, end) {
             self.changed(row, meta, now);
             return None;
@@ -334,7 +336,7 @@ impl<'a> MemberReader<'a> {
             is_padded,
         };
         self.warn(row, kind);
-        Some(LoadOutcome::Spoiled(size))
+        Some(RowOutcome::Spoiled(size))
     }
 
     /// Appends the headers of a file, and the map of a sparse file.
@@ -344,8 +346,8 @@ impl<'a> MemberReader<'a> {
         meta: &Meta,
         map: Option<&Map>,
         (fd, blake3): (Option<&Fd>, Option<[u8; 32]>),
-        load: &mut Load,
-    ) -> Option<Begun> {
+        load: &mut ArchiveChunk,
+    ) -> Option<MemberOffsets> {
         let mut member = self.member(row, meta)?;
         self.read_attributes(row, meta, fd, &mut member);
         member.blake3 = blake3;
@@ -360,7 +362,7 @@ impl<'a> MemberReader<'a> {
         load.bytes.extend_from_slice(&text);
         let stored = member.stored;
         self.spare = member;
-        Some(Begun {
+        Some(MemberOffsets {
             checksum,
             data,
             stored,
@@ -373,9 +375,9 @@ impl<'a> MemberReader<'a> {
         fd: Fd,
         meta: &Meta,
         map: Option<&Map>,
-        load: &mut Load,
-        emit: Emit<'_>,
-    ) -> Result<LoadOutcome, Failed> {
+        load: &mut ArchiveChunk,
+        emit: EmitChunk<'_>,
+    ) -> Result<RowOutcome, ReadFailure> {
         let whole = [Extent {
             offset: 0,
             len: meta.size,
@@ -385,7 +387,7 @@ impl<'a> MemberReader<'a> {
         let start = extents.first().map_or(0, |extent| extent.offset);
         read_full_at(&fd, start, &mut [0]).map_err(failed(Gate::Pread64))?;
         let Some(begun) = self.begin_file(row, meta, map, (Some(&fd), None), load) else {
-            return Ok(LoadOutcome::NoMember);
+            return Ok(RowOutcome::NoMember);
         };
         let mut hasher = Hasher::new();
         hasher.update(&load.bytes[begun.data..]);
@@ -396,16 +398,16 @@ impl<'a> MemberReader<'a> {
         match (ended, stat(&fd)) {
             (Some((at, Some(e))), _) => {
                 self.failed(row, Gate::Pread64, e, WarningKind::ZerosFrom { at });
-                Ok(LoadOutcome::Spoiled(meta.size))
+                Ok(RowOutcome::Spoiled(meta.size))
             }
             (_, Err(e)) => {
                 self.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
-                Ok(LoadOutcome::Spoiled(meta.size))
+                Ok(RowOutcome::Spoiled(meta.size))
             }
             (ended, Ok(now)) => {
                 let end = ended.map(|(at, _)| at);
                 let outcome = self.check_read(row, meta, &now, end);
-                Ok(outcome.unwrap_or(LoadOutcome::Member(meta.size, Some(hash))))
+                Ok(outcome.unwrap_or(RowOutcome::Member(meta.size, Some(hash))))
             }
         }
     }
@@ -466,10 +468,10 @@ impl<'a> MemberReader<'a> {
     }
 
     /// Warns of a row that could not be dumped.
-    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> LoadOutcome {
+    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> RowOutcome {
         let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
         self.work.diagnostics.warn(warning);
-        LoadOutcome::Missing
+        RowOutcome::Missing
     }
 
     /// Warns of a file that changed while it was read.
@@ -479,19 +481,19 @@ impl<'a> MemberReader<'a> {
 }
 
 /// Why a file was not read.
-enum Failed {
+enum ReadFailure {
     Call(Gate, NotOpened),
     Stopped,
 }
 
-impl From<Stopped> for Failed {
-    fn from(_: Stopped) -> Failed {
-        Failed::Stopped
+impl From<WriterStopped> for ReadFailure {
+    fn from(_: WriterStopped) -> ReadFailure {
+        ReadFailure::Stopped
     }
 }
 
-fn failed<E: Into<NotOpened>>(gate: Gate) -> impl Fn(E) -> Failed {
-    move |why| Failed::Call(gate, why.into())
+fn failed<E: Into<NotOpened>>(gate: Gate) -> impl Fn(E) -> ReadFailure {
+    move |why| ReadFailure::Call(gate, why.into())
 }
 
 /// Whether two metadata are of the same, unchanged file.
@@ -508,7 +510,7 @@ pub fn is_unchanged_as_read(now: &Meta, before: &Meta, end: Option<u64>) -> bool
 }
 
 /// Offsets of a file's parts in a load.
-struct Begun {
+struct MemberOffsets {
     /// Offset of the checksum in the header.
     checksum: Option<usize>,
     /// Offset of the data as stored.
@@ -517,16 +519,16 @@ struct Begun {
     stored: u64,
 }
 
-impl Begun {
+impl MemberOffsets {
     /// Completes a small file: sets its checksum, and pads the data.
-    fn end(self, meta: &Meta, load: &mut Load) -> LoadOutcome {
+    fn end(self, meta: &Meta, load: &mut ArchiveChunk) -> RowOutcome {
         let hash = self.checksum.map(|at| {
             let hash = *blake3::hash(&load.bytes[self.data..]).as_bytes();
             pax::set_checksum(&mut load.bytes, at, &hash);
             hash
         });
         pad(&mut load.bytes, self.stored);
-        LoadOutcome::Member(meta.size, hash)
+        RowOutcome::Member(meta.size, hash)
     }
 }
 

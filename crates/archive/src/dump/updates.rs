@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use catalog::Later;
+use catalog::RowUpdates;
 use catalog::rows::Rows;
 use gate::sync::Mutex;
 use walk::{FileType, Meta};
 
 use super::results::RowGroupResults;
 use crate::increment::Base;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, PlanStep};
 
 /// Completes the rows of a new catalog with checksums, changes and failures.
 pub(super) struct CatalogUpdates<'a> {
@@ -34,7 +34,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: RowGroupResults,
-    ) -> Result<Later, catalog::Error> {
+    ) -> Result<RowUpdates, catalog::Error> {
         let hashes = self.hashes(rows.clone(), &group);
         if let Err(error) = &hashes {
             self.error.lock().get_or_insert(error.clone());
@@ -51,7 +51,7 @@ impl CatalogUpdates<'_> {
                 ..*meta
             };
         }
-        Ok(Later {
+        Ok(RowUpdates {
             hashes: hashes?,
             amended,
         })
@@ -71,7 +71,7 @@ impl CatalogUpdates<'_> {
             let mut wanted = Vec::new();
             for (nth, row) in rows.clone().enumerate() {
                 let target = self.plan.target(row);
-                if hashes[nth].is_none() && self.plan.step(target) == Step::Unchanged {
+                if hashes[nth].is_none() && self.plan.step(target) == PlanStep::Unchanged {
                     let old = self.plan.kept_as.get(target);
                     let old = old.and_then(|old| old.checked_sub(1));
                     wanted.extend(old.map(|old| (old, nth)));
@@ -80,7 +80,7 @@ impl CatalogUpdates<'_> {
             base.hashes(wanted, |nth, hash| hashes[nth] = Some(hash))?;
         }
         let misses_checksums = |(row, hash): (usize, &Option<_>)| {
-            let is_unchanged = self.plan.step(row) == Step::Unchanged;
+            let is_unchanged = self.plan.step(row) == PlanStep::Unchanged;
             hash.is_none() && is_unchanged && self.rows.kind(row) == FileType::Regular
         };
         if rows.zip(&hashes).any(misses_checksums) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gate::sync::{Condvar, Mutex, MutexGuard};
 
-use super::load::{Load, Stopped, Work};
+use super::load::{ArchiveChunk, DumpInput, WriterStopped};
 
 /// Approximate capacity of the window, in bytes.
 const ROOM: usize = 24 << 20;
@@ -43,7 +43,7 @@ struct WindowState {
     next_row: usize,
     /// Ticket of the first slot: the one being written.
     turn: u64,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<WindowSlot>,
     bytes: usize,
     /// Number of readers waiting for room.
     waiting: usize,
@@ -55,19 +55,19 @@ struct WindowState {
 }
 
 #[derive(Default)]
-struct Slot {
-    loads: VecDeque<Load>,
+struct WindowSlot {
+    loads: VecDeque<ArchiveChunk>,
     is_complete: bool,
 }
 
 impl WindowState {
-    fn empty(&mut self) -> Load {
+    fn empty(&mut self) -> ArchiveChunk {
         let bytes = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= bytes.capacity();
-        Load::reuse(bytes)
+        ArchiveChunk::reuse(bytes)
     }
 
-    fn slot(&mut self, ticket: u64) -> Option<&mut Slot> {
+    fn slot(&mut self, ticket: u64) -> Option<&mut WindowSlot> {
         self.slots
             .get_mut(usize::try_from(ticket.checked_sub(self.turn)?).ok()?)
     }
@@ -88,7 +88,10 @@ impl Window {
     }
 
     /// The next rows to read, and their ticket; `None` when there are no more.
-    pub(crate) fn take(&self, Work { rows, plan, .. }: Work<'_>) -> Option<(u64, Range<usize>)> {
+    pub(crate) fn take(
+        &self,
+        DumpInput { rows, plan, .. }: DumpInput<'_>,
+    ) -> Option<(u64, Range<usize>)> {
         let mut state = self.state();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
             state = self.wait_for_room(state);
@@ -109,13 +112,17 @@ impl Window {
         }
         state.next_row = to;
         let ticket = state.turn + state.slots.len() as u64;
-        state.slots.push_back(Slot::default());
+        state.slots.push_back(WindowSlot::default());
         Some((ticket, from..to))
     }
 
     /// Adds a load of data to the slot of a ticket, and waits until the window has room. Returns an
     /// empty load.
-    pub(crate) fn add(&self, ticket: u64, load: Load) -> Result<Load, Stopped> {
+    pub(crate) fn add(
+        &self,
+        ticket: u64,
+        load: ArchiveChunk,
+    ) -> Result<ArchiveChunk, WriterStopped> {
         let mut state = self.put(ticket, load, false);
         while !state.is_stopped && state.bytes >= ROOM {
             let is_next = state.turn == ticket;
@@ -126,24 +133,24 @@ impl Window {
             state = self.wait_for_room(state);
         }
         if state.is_stopped {
-            return Err(Stopped);
+            return Err(WriterStopped);
         }
         Ok(state.empty())
     }
 
     /// Adds the last load of a ticket, without waiting.
-    pub(crate) fn finish(&self, ticket: u64, load: Load) {
+    pub(crate) fn finish(&self, ticket: u64, load: ArchiveChunk) {
         drop(self.put(ticket, load, true));
     }
 
-    fn put(&self, ticket: u64, load: Load, is_last: bool) -> MutexGuard<'_, WindowState> {
+    fn put(&self, ticket: u64, load: ArchiveChunk, is_last: bool) -> MutexGuard<'_, WindowState> {
         let mut state = self.state();
         state.bytes += load.bytes.len();
         if let Some(slot) = state.slot(ticket) {
             slot.loads.push_back(load);
             slot.is_complete = is_last;
         }
-        let is_ready = |slot: &Slot| slot.is_complete || !slot.loads.is_empty();
+        let is_ready = |slot: &WindowSlot| slot.is_complete || !slot.loads.is_empty();
         let is_enough = state.bytes >= READY || state.next_row >= self.rows;
         if is_enough && state.slots.front().is_some_and(is_ready) {
             self.wake_writer(&mut state);
@@ -174,12 +181,12 @@ impl Window {
     }
 
     /// An empty load, with a reused buffer if there is one.
-    pub(crate) fn empty(&self) -> Load {
+    pub(crate) fn empty(&self) -> ArchiveChunk {
         self.state().empty()
     }
 
     /// Waits for the next load in order. `None` after the last load, and when a reader panicked.
-    pub(crate) fn next(&self) -> Option<Load> {
+    pub(crate) fn next(&self) -> Option<ArchiveChunk> {
         let mut state = self.state();
         loop {
             if state.is_stopped {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gate::attribution::{Function, with_function};
 
-use super::load::{Done, Load, LoadOutcome, Stopped, Work};
+use super::load::{ArchiveChunk, DumpInput, DumpedRow, RowOutcome, WriterStopped};
 use super::member::MemberNames;
 use super::options::{Counts, Line, Map};
 use super::output::Output;
@@ -12,11 +12,11 @@ use super::progress::Progress;
 use super::read::MemberReader;
 use super::results::ResultSender;
 use crate::error::Error;
-use crate::plan::Step;
+use crate::plan::PlanStep;
 
 /// Writes the archive: the ordered end of the pipeline.
 pub(crate) struct ArchiveWriter<'a> {
-    work: Work<'a>,
+    work: DumpInput<'a>,
     output: &'a mut Output,
     progress: &'a Progress,
     map: Option<&'a mut dyn Map>,
@@ -35,7 +35,7 @@ pub(crate) struct ArchiveWriter<'a> {
 
 impl<'a> ArchiveWriter<'a> {
     pub(crate) fn new(
-        work: Work<'a>,
+        work: DumpInput<'a>,
         output: &'a mut Output,
         progress: &'a Progress,
         map: Option<&'a mut dyn Map>,
@@ -56,7 +56,7 @@ impl<'a> ArchiveWriter<'a> {
     }
 
     /// Writes a load and the hard link after it, and returns the load's buffer.
-    pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Error> {
+    pub(crate) fn take(&mut self, load: ArchiveChunk) -> Result<Vec<u8>, Error> {
         for &(row, after) in &load.begun {
             let is_source = self.work.rows.parent(row).is_none();
             let name = || self.names.name(row);
@@ -95,7 +95,7 @@ impl<'a> ArchiveWriter<'a> {
             .reader
             .take()
             .unwrap_or_else(|| MemberReader::new(self.work));
-        let mut load = Load::default();
+        let mut load = ArchiveChunk::default();
         let mut failed = None;
         match target {
             Some(target) => {
@@ -106,9 +106,9 @@ impl<'a> ArchiveWriter<'a> {
             }
             None => {
                 let mut emit = |load| {
-                    self.take(load).map(Load::reuse).map_err(|e| {
+                    self.take(load).map(ArchiveChunk::reuse).map_err(|e| {
                         failed = Some(e);
-                        Stopped
+                        WriterStopped
                     })
                 };
                 // The closure keeps the error in `failed`, which is checked below.
@@ -122,23 +122,23 @@ impl<'a> ArchiveWriter<'a> {
         }
     }
 
-    fn record(&mut self, done: Done) -> Result<(), Error> {
-        let Done { row, outcome, meta } = done;
+    fn record(&mut self, done: DumpedRow) -> Result<(), Error> {
+        let DumpedRow { row, outcome, meta } = done;
         let planned = self.work.rows.meta(row);
         let now = meta.as_deref().unwrap_or(&planned);
         let is_same_file = (now.dev, now.ino) == (planned.dev, planned.ino);
         let (bytes, is_there, hash) = match outcome {
-            LoadOutcome::Member(bytes, hash) => (bytes, true, hash),
-            LoadOutcome::Spoiled(bytes) => (bytes, true, None),
-            LoadOutcome::Link => (0, true, None),
-            LoadOutcome::NoMember | LoadOutcome::Missing => (0, false, None),
+            RowOutcome::Member(bytes, hash) => (bytes, true, hash),
+            RowOutcome::Spoiled(bytes) => (bytes, true, None),
+            RowOutcome::Link => (0, true, None),
+            RowOutcome::NoMember | RowOutcome::Missing => (0, false, None),
         };
         if planned.nlink > 1 && !planned.is_dir() {
             self.record_name(row, is_there && is_same_file);
             self.linked.extend(hash.map(|hash| (row, hash)));
         }
         if is_there {
-            let is_link = outcome == LoadOutcome::Link;
+            let is_link = outcome == RowOutcome::Link;
             self.counts.add(planned.kind(), is_link, bytes);
             if let Some(map) = &mut self.map {
                 let line = Line {
@@ -151,7 +151,7 @@ impl<'a> ArchiveWriter<'a> {
         }
         self.progress.add_entry();
         if let Some(results) = &mut self.results {
-            let is_missing = matches!(outcome, LoadOutcome::Spoiled(_) | LoadOutcome::Missing);
+            let is_missing = matches!(outcome, RowOutcome::Spoiled(_) | RowOutcome::Missing);
             let group = results.at(row);
             group.hashes.extend(hash.map(|hash| (row, hash)));
             group.amended.extend(meta.map(|meta| (row, *meta)));
@@ -163,8 +163,8 @@ impl<'a> ArchiveWriter<'a> {
     /// Records whether one name of a file with several hard links was dumped as planned.
     fn record_name(&mut self, row: usize, is_as_planned: bool) {
         match self.work.plan.step(row) {
-            Step::Whole if !is_as_planned => drop(self.lost.insert(row, None)),
-            Step::Link if is_as_planned => {
+            PlanStep::Whole if !is_as_planned => drop(self.lost.insert(row, None)),
+            PlanStep::Link if is_as_planned => {
                 if let Some(instead) = self.lost.get_mut(&self.work.plan.target(row)) {
                     instead.get_or_insert(row);
                 }

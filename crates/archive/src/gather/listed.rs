@@ -10,7 +10,7 @@ use base::Warning;
 use base::path::components;
 use catalog::part::relative;
 use catalog::rows::{Collector, Source};
-use gate::fs::{At, Open, Resolve, statx};
+use gate::fs::{AtFlags, Open, Resolve, statx};
 use gate::long::{c_string, open_long, openat2_long};
 use gate::{Errno, Fd, Gate};
 use mounts::listed::{is_gone, is_removed};
@@ -29,14 +29,14 @@ const OPEN_AT_ONCE: usize = 128;
 
 /// Names below one directory, in the order of their components, each once.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct SortedNames {
     names: Vec<Vec<u8>>,
 }
 
 /// The SRC of a list, and the listed names; `None` if SRC itself is listed, with everything in it.
-pub type ListedSource = (Vec<u8>, Option<Listed>);
+pub type ListedSource = (Vec<u8>, Option<SortedNames>);
 
-impl Listed {
+impl SortedNames {
     /// Sorts the names in the file `list`, and those given as SRC. Absolute names are below `/`,
     /// and others below the current directory, whose path is empty here so that member names do not
     /// begin with `./`.
@@ -78,13 +78,13 @@ impl Listed {
         Ok(match (is_absolute(first), is_whole) {
             (true, true) => (b"/".to_vec(), None),
             (false, true) => (b".".to_vec(), None),
-            (true, false) => (b"/".to_vec(), Some(Listed { names: sorted })),
-            (false, false) => (Vec::new(), Some(Listed { names: sorted })),
+            (true, false) => (b"/".to_vec(), Some(SortedNames { names: sorted })),
+            (false, false) => (Vec::new(), Some(SortedNames { names: sorted })),
         })
     }
 
     /// The list without excluded names, and so without directories that contain only such names.
-    pub(crate) fn without_excluded(mut self, filter: &Filter) -> Listed {
+    pub(crate) fn without_excluded(mut self, filter: &Filter) -> SortedNames {
         let mut matcher = filter.matcher();
         self.names
             .retain(|name| !is_excluded(&mut matcher, b"", name));
@@ -138,7 +138,7 @@ impl Listed {
 /// # Errors
 /// The current directory or `/` cannot be examined.
 pub(super) fn collect_listed<'a>(
-    listed: &Listed,
+    listed: &SortedNames,
     source: Source,
     options: &Walk,
     for_catalog: Option<Moment>,
@@ -245,11 +245,11 @@ struct Level {
     /// Length of the path of this level, a prefix of the path of the last name.
     end: usize,
     key: DirKey,
-    found: Examined,
+    found: ListedEntry,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Examined {
+enum ListedEntry {
     /// A listed directory, or an entry in one; with the directory's device.
     Directory {
         covered: Option<Dev>,
@@ -267,7 +267,7 @@ impl Level {
             name: Vec::new(),
             end: root.len(),
             key: top.key,
-            found: Examined::Directory { covered: None },
+            found: ListedEntry::Directory { covered: None },
         }
     }
 }
@@ -360,7 +360,7 @@ impl Examination<'_> {
             let Some(above) = self.levels.last() else {
                 return;
             };
-            if !matches!(above.found, Examined::Directory { .. }) {
+            if !matches!(above.found, ListedEntry::Directory { .. }) {
                 let warning = above.warning_below(&self.path);
                 return warning.into_iter().for_each(|warning| self.fail(warning));
             }
@@ -372,18 +372,20 @@ impl Examination<'_> {
                 self.levels
                     .last_mut()
                     .into_iter()
-                    .for_each(|level| level.found = Examined::Failed);
+                    .for_each(|level| level.found = ListedEntry::Failed);
                 return self.fail(warning);
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
         }
         match self.levels.last().map(|level| &level.found) {
-            None | Some(Examined::Directory { .. } | Examined::Other(_)) => self.has_found = true,
-            Some(Examined::Missing) => {
+            None | Some(ListedEntry::Directory { .. } | ListedEntry::Other(_)) => {
+                self.has_found = true
+            }
+            Some(ListedEntry::Missing) => {
                 self.fail(Warning::about(&self.path, WarningKind::DoesNotExist));
             }
-            Some(Examined::Failed) => {}
+            Some(ListedEntry::Failed) => {}
         }
     }
 
@@ -410,8 +412,8 @@ impl Examination<'_> {
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
         // A listed automount is triggered by the walk, so its target is examined.
         let itself = match is_listed {
-            true => At::SYMLINK_NOFOLLOW,
-            false => At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+            true => AtFlags::SYMLINK_NOFOLLOW,
+            false => AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
         };
         let above = &self.levels[self.levels.len() - 1];
         let (dir, rest) = self.path.split_at(above.end);
@@ -420,7 +422,7 @@ impl Examination<'_> {
             name: name.to_vec(),
             end: above.end + slash + name.len(),
             key: above.key.below(name),
-            found: Examined::Missing,
+            found: ListedEntry::Missing,
         };
         let path = &self.path[..level.end];
         let place = self
@@ -434,7 +436,7 @@ impl Examination<'_> {
             Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
             // An unreadable directory may contain anything, listed or not.
             Err(errno) => {
-                level.found = Examined::Failed;
+                level.found = ListedEntry::Failed;
                 let unreadable = WarningKind::Unreadable;
                 let warning = Warning::failed(path, Gate::Statx, errno, unreadable);
                 self.fail(warning);
@@ -442,7 +444,7 @@ impl Examination<'_> {
             }
         };
         let covered = match above.found {
-            Examined::Directory { covered } => covered,
+            ListedEntry::Directory { covered } => covered,
             _ => None,
         };
         let covered = covered.filter(|dev| !self.one_file_system || *dev == meta.dev);
@@ -458,10 +460,10 @@ impl Examination<'_> {
             self.directories.push((path.to_vec(), (meta.dev, meta.ino)));
         }
         level.found = match meta.kind() {
-            FileType::Directory => Examined::Directory {
+            FileType::Directory => ListedEntry::Directory {
                 covered: covered.or(is_walked.then_some(meta.dev)),
             },
-            other => Examined::Other(other),
+            other => ListedEntry::Other(other),
         };
         level
     }
@@ -471,11 +473,11 @@ impl Level {
     /// The warning that nothing below a name can be dumped, unless already given.
     fn warning_below(&self, name: &[u8]) -> Option<Warning> {
         let kind = match self.found {
-            Examined::Directory { .. } | Examined::Failed => return None,
-            Examined::Other(FileType::Symlink) => {
+            ListedEntry::Directory { .. } | ListedEntry::Failed => return None,
+            ListedEntry::Other(FileType::Symlink) => {
                 WarningKind::BehindSymlink(name[..self.end].to_vec())
             }
-            Examined::Other(_) | Examined::Missing => WarningKind::DoesNotExist,
+            ListedEntry::Other(_) | ListedEntry::Missing => WarningKind::DoesNotExist,
         };
         Some(Warning::about(name, kind))
     }
@@ -530,7 +532,7 @@ impl Worker for ListedWorker<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Listed;
+    use super::SortedNames;
 
     proptest! {
         #[test]
@@ -539,7 +541,7 @@ mod tests {
             name in "[ab](/[ab]{1,2}){0,4}",
         ) {
             let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();
-            let (_, listed) = Listed::new(b"list", &names).unwrap();
+            let (_, listed) = SortedNames::new(b"list", &names).unwrap();
             let is_below = |above: &[u8], name: &[u8]| {
                 name.strip_prefix(above).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
             };
@@ -552,7 +554,7 @@ mod tests {
     #[test]
     fn listed_names_are_those_below_and_above() {
         let names = ["a/b", "./a/b/c", "a-b", "d//e/f/"].map(|name| name.as_bytes().to_vec());
-        let (source, listed) = Listed::new(b"list", &names).unwrap();
+        let (source, listed) = SortedNames::new(b"list", &names).unwrap();
         let listed = listed.unwrap();
         assert!(source.is_empty());
         for (name, is_listed) in [

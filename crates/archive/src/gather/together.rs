@@ -17,7 +17,7 @@ use base::Warning;
 use catalog::part::relative;
 use catalog::rows::{Collector, Rows, Source};
 use gate::attribution::{self, Function};
-use gate::fs::{At, Open, Resolve, statx};
+use gate::fs::{AtFlags, Open, Resolve, statx};
 use gate::long::{open_long, openat2_long, statx_long};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
@@ -34,7 +34,7 @@ use super::{CollectOptions, Gather, Gathered, engines, gathered, source, walk_op
 use crate::warning::WarningKind;
 
 /// The rows that a rank dumps.
-pub(crate) struct Share {
+pub(crate) struct RankRows {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
     /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it goes
@@ -55,7 +55,7 @@ pub(crate) fn collect_together(
     pieces: u32,
     team: &dyn Team,
     diagnostics: &Diagnostics,
-) -> Result<Share, Error> {
+) -> Result<RankRows, Error> {
     attribution::set_phase(Function::Information);
     let roots = &options.sources;
     let walk_options = WalkOptions {
@@ -101,7 +101,7 @@ pub(crate) fn collect_together(
     let parts: Vec<Gathered> = gathered(report, options.gather).collect();
     let rows = collector.finish(engines(&parts));
     attribution::set_phase(Function::Other);
-    Ok(Share {
+    Ok(RankRows {
         piece_of: deal_out(&rows, &borrowed, team.size(), pieces),
         rows,
         parts,
@@ -342,21 +342,21 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
             &file
         }
     };
-    statx(found, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
+    statx(found, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
 /// The piece of each row: for a hard-linked file by inode number, for any other entry as in a
 /// [`Shard`]. So it depends only on the tree.
 fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) -> Vec<u32> {
     /// A directory above a row.
-    struct Above {
+    struct PieceAncestor {
         /// End of the row range of the directory's subtree.
         end: usize,
         key: DirKey,
         /// The piece of the files in this directory is this hash modulo the number of pieces.
         chooses: u64,
     }
-    let mut above: Vec<Above> = Vec::new();
+    let mut above: Vec<PieceAncestor> = Vec::new();
     let piece = |row| {
         while above.last().is_some_and(|dir| dir.end <= row) {
             above.pop();
@@ -376,7 +376,7 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
         };
         if is_dir {
             let end = rows.end(row);
-            above.push(Above { end, key, chooses });
+            above.push(PieceAncestor { end, key, chooses });
             if borrowed.contains(&key) {
                 return OF_OTHERS;
             }
@@ -392,7 +392,11 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
 
 pub(crate) fn check_directories(sources: &[Vec<u8>]) -> Result<(), Error> {
     for path in sources {
-        let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        let seen = statx_long(
+            path,
+            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            Meta::WANT,
+        );
         let seen = seen.and_then(|seen| match Meta::from_statx(&seen).is_dir() {
             true => Ok(()),
             false => Err(Errno::ENOTDIR),

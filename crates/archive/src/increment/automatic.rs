@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{Warning, path};
 use catalog::remote::{self, StoreError};
 use gate::file::Reader;
-use gate::fs::{At, Attributes, Open, Want};
+use gate::fs::{AtFlags, Attributes, Open, StatxMask};
 use gate::long::{c_string, open_long, split_path, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::mnttab::mount_point;
@@ -112,7 +112,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     if remote::is_remote(state) {
         return Ok(None); // stores have no directories
     }
-    match statx_long(state, At::empty(), Want::TYPE) {
+    match statx_long(state, AtFlags::empty(), StatxMask::TYPE) {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
     }
@@ -133,7 +133,12 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
 fn check_mounted(state: &[u8]) -> Result<()> {
     const MOST: u64 = 1 << 20;
     if remote::is_remote(state)
-        || statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok()
+        || statx_long(
+            &joined(state, b"dumps.ndjson"),
+            AtFlags::empty(),
+            StatxMask::TYPE,
+        )
+        .is_ok()
     {
         return Ok(());
     }
@@ -151,7 +156,7 @@ fn check_mounted(state: &[u8]) -> Result<()> {
             continue;
         };
         let is_above = path::below(trim_slashes(&mount_point), &place).is_some();
-        let seen = statx_long(&mount_point, At::NO_AUTOMOUNT, Want::TYPE);
+        let seen = statx_long(&mount_point, AtFlags::NO_AUTOMOUNT, StatxMask::TYPE);
         let is_unused = seen.is_ok_and(|seen| {
             let knows = seen.attributes_known.contains(Attributes::MOUNT_ROOT);
             knows && !seen.attributes.contains(Attributes::MOUNT_ROOT)
@@ -205,7 +210,7 @@ impl AutomaticOptions<'_> {
     ///
     /// # Errors
     /// The directory cannot be used.
-    pub fn foresee(&self) -> Result<Automatic> {
+    pub fn predict_next(&self) -> Result<Automatic> {
         check_mounted(self.state)?;
         let history = match parent_of_missing(self.state)? {
             Some(_) => History::default(),
@@ -345,7 +350,7 @@ fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Resul
                 let found = remote::find(path).map(|object| object.is_none());
                 found.map_err(|kind| error(catalog::ErrorKind::from(kind).into()))
             }
-            false => match statx_long(path, At::SYMLINK_NOFOLLOW, Want::TYPE) {
+            false => match statx_long(path, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE) {
                 Err(Errno::ENOENT) => Ok(true),
                 Ok(_) => Ok(false),
                 Err(errno) => Err(error(errno.into())),

@@ -7,7 +7,7 @@ use catalog::rows::{Rows, Source};
 use catalog::since::index::{Index, by_group, each_group};
 use catalog::since::{GoneMount, OtherRoot, check_root, missed_mounts};
 use catalog::{self, About, Root, ShardOfRun, copy};
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::{self, dumpdir::Code};
 use walk::{FileType, path_id};
@@ -123,7 +123,7 @@ impl Base {
             }
         }
         let identity = |path: &[u8]| {
-            let seen = statx_long(path, At::empty(), Want::BASIC_STATS).ok()?;
+            let seen = statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS).ok()?;
             Some((seen.dev, seen.ino))
         };
         let here = identity(path);

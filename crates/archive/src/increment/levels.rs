@@ -3,7 +3,7 @@
 //! level.
 
 use catalog::{remote, trusted};
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::{Errno, Fd};
 use walk::entry::append;
 
@@ -46,7 +46,12 @@ impl Level {
         }
         let dir = self.open()?;
         for number in (0..self.number).rev() {
-            match statx(&dir, &name(number), At::SYMLINK_NOFOLLOW, Want::TYPE) {
+            match statx(
+                &dir,
+                &name(number),
+                AtFlags::SYMLINK_NOFOLLOW,
+                StatxMask::TYPE,
+            ) {
                 Ok(_) => return Ok(Some(self.path(number))),
                 Err(Errno::ENOENT) => {}
                 Err(e) => return Err(self.error(Action::FindBase, e)),
@@ -59,7 +64,7 @@ impl Level {
     pub(crate) fn link_catalog(&self, path: &[u8]) -> Result<(), Errno> {
         let dir = gate::file::open_directory(&self.state)?;
         let new = gate::long::c_string(base::path::split(path).1)?;
-        gate::create::linkat(&dir, &name(self.number), &dir, &new, At::empty())?;
+        gate::create::linkat(&dir, &name(self.number), &dir, &new, AtFlags::empty())?;
         gate::file::fsync(&dir)
     }
 

@@ -21,12 +21,12 @@ pub mod unread;
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{self, CollectOptions, GatherReason, Gathered, engines};
-use crate::plan::{LinkedFiles, ListedName, Plan, Step};
+use crate::plan::{LinkedFiles, ListedName, Plan, PlanStep};
 use ::base::path::components;
 use ::base::pool::both;
 pub(crate) use base::Base;
 use catalog::Options;
-use catalog::compare::{Fate, Now, Rename, TreeOutcome, compare, once};
+use catalog::compare::{CurrentEntry, EntryTreatment, Rename, TreeOutcome, compare, merge_renames};
 use catalog::hidden::Hidden;
 use catalog::part::Part;
 use catalog::rows::{Collector, Rows, Source};
@@ -179,7 +179,7 @@ pub(crate) fn changed_rows(
         Err(e) if e.action == Action::UseBase => return Ok(None),
         Err(e) => return Err(e),
     };
-    let is_changed = |row| plan.step(row) != Step::Unchanged;
+    let is_changed = |row| plan.step(row) != PlanStep::Unchanged;
     let mut changed: Vec<bool> = (0..rows.len()).map(is_changed).collect();
     for row in (0..rows.len()).rev() {
         if let Some(parent) = rows.parent(row) {
@@ -204,7 +204,7 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
         let meta = rows.meta(row);
         let part = parts.get(rows.part(row)).copied().unwrap_or(NO_PART);
         let identity = Identity::from_meta(part, &meta);
-        Now {
+        CurrentEntry {
             parent: rows.parent(row).map(|parent| parent as u32),
             name: rows.name(row),
             identity,
@@ -234,17 +234,17 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
     let mut files = LinkedFiles::default();
     for (row, fate) in outcome.fates.iter().enumerate() {
         match fate {
-            Fate::Kept => {}
-            Fate::Link => plan.set_link(row, outcome.links[&(row as u32)] as usize),
-            Fate::Dumped | Fate::Replaces => {
+            EntryTreatment::Kept => {}
+            EntryTreatment::Link => plan.set_link(row, outcome.links[&(row as u32)] as usize),
+            EntryTreatment::Dumped | EntryTreatment::Replaces => {
                 let is_linked = rows.is_linked(row);
                 match is_linked.then(|| files.first_name(rows, row)).flatten() {
                     Some(first) => plan.set_link(row, first),
-                    None => plan.set(row, Step::Whole),
+                    None => plan.set(row, PlanStep::Whole),
                 }
             }
         }
-        if *fate == Fate::Replaces {
+        if *fate == EntryTreatment::Replaces {
             plan.replacing.insert(row);
         }
     }
@@ -255,7 +255,7 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
         of_tops.entry((top, step.top)).or_default().push(rename);
     }
     // Two SRCs that overlap give the same renames, which must be carried out once.
-    let (renames, repeated) = once(of_tops.into_values());
+    let (renames, repeated) = merge_renames(of_tops.into_values());
     let mut sources = rows.sources().iter().map(|source| source.rows.start);
     let carrier = sources.find(|&row| row < rows.len() && rows.is_dir(row));
     plan.renames = carrier.map(|carrier| (carrier, renames));
@@ -380,7 +380,7 @@ pub(crate) fn keep_unreadable(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     for row in rows.directories().map(|row| row as usize) {
         rows.path(row, &mut path);
         if hidden.is_all() || hidden.has(&path) {
-            plan.set(row, Step::Whole);
+            plan.set(row, PlanStep::Whole);
             plan.blind.insert(row);
         }
         if let Some(mut unseen) = within.remove(&path[..]) {

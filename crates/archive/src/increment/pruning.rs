@@ -12,13 +12,13 @@ use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::History;
 use crate::increment::levels::{Level, MOST};
 use crate::increment::record::{ArchiveStatus, DumpRecord, catalog_id, catalog_of};
-use crate::increment::retention::{KeepReason, Local, NextDump, Policy, Retained};
+use crate::increment::retention::{KeepReason, Local, NextDump, Policy, RetainedDumps};
 use crate::increment::unread::last_with_data;
 use crate::warning::WarningKind;
 
 /// The dumps that can be removed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Unneeded {
+pub struct RemovableDumps {
     /// Indexes of the removable dumps in the history.
     pub dumps: Vec<usize>,
     /// Number of older dumps kept because later ones could not read everything.
@@ -65,12 +65,12 @@ impl History {
     ///
     /// The last complete dump is always kept, and so is the last one with the data of an entry that
     /// later dumps could not read. `statuses` are from [`History::statuses`].
-    pub fn unneeded(&self, keep_full: usize, statuses: &[ArchiveStatus]) -> Unneeded {
+    pub fn unneeded(&self, keep_full: usize, statuses: &[ArchiveStatus]) -> RemovableDumps {
         let full =
             |at: &usize| self.dumps[*at].base.is_none() && statuses[*at] == ArchiveStatus::Present;
         let newest_first = || (0..self.dumps.len()).rev();
         let Some(oldest) = newest_first().filter(full).nth(keep_full.max(1) - 1) else {
-            return Unneeded::default();
+            return RemovableDumps::default();
         };
         let mut is_needed = vec![false; self.dumps.len()];
         for at in oldest..self.dumps.len() {
@@ -84,7 +84,7 @@ impl History {
         for at in last_with_data(restorable.map(|at| (at, &self.dumps[at].unread))) {
             self.need(at, &mut is_needed);
         }
-        Unneeded {
+        RemovableDumps {
             spared: count(&is_needed) - wanted,
             dumps: (0..oldest).filter(|&at| !is_needed[at]).collect(),
         }
@@ -100,7 +100,7 @@ impl History {
         next: Option<NextDump>,
         local: &dyn Fn(Time) -> Local,
         statuses: &[ArchiveStatus],
-    ) -> Retained {
+    ) -> RetainedDumps {
         let is_restorable = self.restorable(statuses);
         let candidates: Vec<usize> = (0..self.dumps.len())
             .rev()
@@ -151,7 +151,7 @@ impl History {
                 reasons[at].push(KeepReason::Unrestorable);
             }
         }
-        Retained { new, reasons }
+        RetainedDumps { new, reasons }
     }
 
     /// Dumps with missing or damaged archives that a policy would keep if they were restorable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
-use gate::fs::{At, Open, Want, Whence, lseek};
+use gate::fs::{AtFlags, Open, StatxMask, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use mounts::root::absolute_file;
 use ondisk::pax::ArchiveId;
@@ -14,7 +14,7 @@ use walk::entry::{Time, joined};
 
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::levels::Level;
-use crate::increment::unread::Unread;
+use crate::increment::unread::UnreadEntries;
 use crate::input::Input;
 use crate::list;
 use crate::plan::{in_archive, trim_slashes};
@@ -38,8 +38,8 @@ pub struct DumpRecord {
     /// Number of entries in the tree.
     pub entries: u64,
     /// Entries that could not be read; empty in records of older versions.
-    #[serde(default, skip_serializing_if = "Unread::is_empty")]
-    pub unread: Unread,
+    #[serde(default, skip_serializing_if = "UnreadEntries::is_empty")]
+    pub unread: UnreadEntries,
     /// The id stored in the archive; `None` in records of older versions.
     #[serde(
         default,
@@ -123,7 +123,7 @@ impl DumpRecord {
     /// Creates the record of a dump whose archive was just renamed into place.
     pub(crate) fn new(
         (date, level, entries): (Time, u8, u64),
-        unread: Unread,
+        unread: UnreadEntries,
         archive: Option<&[u8]>,
         written: &About,
         base: Option<&About>,
@@ -154,7 +154,7 @@ impl DumpRecord {
                 (record.bytes, record.modified) = state_of(&*object);
                 return Ok(record);
             }
-            let seen = statx_long(path, At::empty(), Want::BASIC_STATS)
+            let seen = statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS)
                 .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
             if seen.file_type == gate::fs::FileType::Regular {
                 record.archive = absolute_file(path);
@@ -174,7 +174,7 @@ impl DumpRecord {
             bytes: 0,
             modified: Time::default(),
             entries: 0,
-            unread: Unread::default(),
+            unread: UnreadEntries::default(),
             id: Some(id),
             is_elsewhere: false,
             catalog: String::new(),
@@ -264,7 +264,7 @@ impl DumpRecord {
         let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
             return ArchiveStatus::Streamed;
         };
-        let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
+        let file = || statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
         let now = match remote::open(path) {
             Ok(Some(object)) => Some(state_of(&*object)),
             Ok(None) => file().map(|seen| (seen.size, seen.mtime)),

@@ -108,7 +108,7 @@ pub struct NextDump {
 
 /// The dumps that a policy keeps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Retained {
+pub struct RetainedDumps {
     /// Why the dump about to be made will be kept.
     pub new: Vec<KeepReason>,
     /// For each dump the reasons to keep it; empty if it is not kept.
@@ -120,7 +120,7 @@ pub fn not_pruned(error: Error) -> Warning {
     Warning::about(&error.path, WarningKind::NotPruned(error.kind))
 }
 
-impl Retained {
+impl RetainedDumps {
     /// Indexes of the dumps not kept, ascending.
     pub fn unneeded(&self) -> Vec<usize> {
         let all = self.reasons.iter().enumerate();
@@ -130,7 +130,7 @@ impl Retained {
     }
 
     /// Number of dumps kept only because later ones could not read everything.
-    pub fn spared(&self) -> usize {
+    pub fn count_kept_as_needed(&self) -> usize {
         let is_spared = |reasons: &&Vec<KeepReason>| {
             let is_loss = |reason: &KeepReason| {
                 matches!(reason, KeepReason::LastComplete | KeepReason::LastData)

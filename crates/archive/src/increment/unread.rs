@@ -10,7 +10,7 @@ use crate::warning::is_loss;
 
 /// The existing entries that a dump lacks, in whole or in part, because they could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Unread {
+pub struct UnreadEntries {
     /// Number of unread entries; an unreadable directory counts once.
     pub count: u64,
     /// Member names of unread entries, ascending. An empty name stands for unnamed entries.
@@ -23,13 +23,13 @@ struct UnreadName {
     path: Vec<u8>,
 }
 
-impl Unread {
+impl UnreadEntries {
     /// Maximum number of names recorded; further entries are only counted.
     const MOST: usize = 1000;
 
     /// Collects the unread entries from the warnings of a dump.
-    pub(crate) fn from_warnings(warnings: &[Warning]) -> Unread {
-        let mut unread = Unread::default();
+    pub(crate) fn from_warnings(warnings: &[Warning]) -> UnreadEntries {
+        let mut unread = UnreadEntries::default();
         for warning in warnings.iter().filter(|warning| is_loss(warning)) {
             match (&warning.path, warning.reason()) {
                 (Some(path), _) => unread.names.push(UnreadName { path: name(path) }),
@@ -39,10 +39,10 @@ impl Unread {
         }
         unread.names.sort_unstable();
         unread.names.dedup();
-        let is_all_named = unread.count == 0 && unread.names.len() <= Unread::MOST;
+        let is_all_named = unread.count == 0 && unread.names.len() <= UnreadEntries::MOST;
         unread.count += unread.names.len() as u64;
         if !is_all_named {
-            unread.names.truncate(Unread::MOST);
+            unread.names.truncate(UnreadEntries::MOST);
             unread.names.insert(0, UnreadName { path: Vec::new() });
         }
         unread
@@ -88,7 +88,9 @@ pub(super) fn is_in(name: &[u8], dir: &[u8]) -> bool {
 
 /// Finds the dumps with the last data of every entry, from the unread entries of each dump, newest
 /// first, up to the last complete one.
-pub(super) fn last_with_data<'a>(dumps: impl Iterator<Item = (usize, &'a Unread)>) -> Vec<usize> {
+pub(super) fn last_with_data<'a>(
+    dumps: impl Iterator<Item = (usize, &'a UnreadEntries)>,
+) -> Vec<usize> {
     // The empty name: at first the data of the whole tree is wanted.
     let mut wanted = vec![Vec::new()];
     let mut found = Vec::new();
@@ -113,12 +115,12 @@ pub(super) fn last_with_data<'a>(dumps: impl Iterator<Item = (usize, &'a Unread)
 mod tests {
     use super::*;
 
-    fn unread(names: &[&str]) -> Unread {
+    fn unread(names: &[&str]) -> UnreadEntries {
         let names = names.iter().map(|name| UnreadName {
             path: name.as_bytes().to_vec(),
         });
         let names: Vec<UnreadName> = names.collect();
-        Unread {
+        UnreadEntries {
             count: names.len() as u64,
             names,
         }
@@ -142,7 +144,7 @@ mod tests {
             (&[&["s/a"], &["s/a"]], &[0]),
             (&[], &[]),
         ] {
-            let dumps: Vec<Unread> = dumps.iter().map(|names| unread(names)).collect();
+            let dumps: Vec<UnreadEntries> = dumps.iter().map(|names| unread(names)).collect();
             assert_eq!(
                 last_with_data(dumps.iter().enumerate()),
                 expected,
@@ -165,18 +167,18 @@ mod tests {
             failed("/s/b", WarningKind::XattrsUnreadable),
             failed("/s/a", WarningKind::ZerosFrom { at: 1 }),
         ];
-        let unread = Unread::from_warnings(&warnings);
+        let unread = UnreadEntries::from_warnings(&warnings);
         assert_eq!(unread.names(), [b"s/a", b"s/b"]);
         assert_eq!(
             (unread.count, unread.has(b"s/a/x"), unread.has(b"s")),
             (2, true, false)
         );
         warnings.push(Warning::general(walk::WarningKind::More(7)));
-        let unread = Unread::from_warnings(&warnings);
+        let unread = UnreadEntries::from_warnings(&warnings);
         assert_eq!(
             (unread.count, unread.names().len(), unread.has(b"")),
             (9, 2, true)
         );
-        assert!(Unread::from_warnings(&warnings[..3]).is_empty());
+        assert!(UnreadEntries::from_warnings(&warnings[..3]).is_empty());
     }
 }

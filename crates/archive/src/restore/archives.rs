@@ -1,10 +1,10 @@
 //! The archives of a restore, in order.
 
 use catalog::remote::is_remote;
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 
-use super::name::Chosen;
+use super::name::SelectedPaths;
 use super::report::Note;
 use super::sequence::Sequence;
 use crate::error::{Action, Error};
@@ -32,7 +32,7 @@ impl Archives {
     pub(super) fn open(
         (archives, recorded): (&[Vec<u8>], &[DumpRecord]),
         (are_chain, may_continue, with_data): (bool, bool, bool),
-        chosen: &Chosen,
+        chosen: &SelectedPaths,
     ) -> Result<Archives, Error> {
         for dump in recorded {
             if let Some(path) = &dump.archive {
@@ -44,7 +44,7 @@ impl Archives {
                 Input::open(path)?;
                 continue;
             }
-            let seen = statx_long(path, At::empty(), Want::TYPE)
+            let seen = statx_long(path, AtFlags::empty(), StatxMask::TYPE)
                 .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
             if seen.file_type == FileType::Regular {
                 Input::open(path)?;
@@ -78,7 +78,7 @@ impl Archives {
     ///
     /// # Errors
     /// The archive cannot be read, or is a stream that is not the next archive of the chain.
-    pub(super) fn input(&mut self, nth: usize, chosen: &Chosen) -> Result<Input, Error> {
+    pub(super) fn input(&mut self, nth: usize, chosen: &SelectedPaths) -> Result<Input, Error> {
         let path = &self.sequence.archives[nth];
         if let Some(input) = self.stdin.take_if(|_| path == b"-") {
             return Ok(input);
@@ -104,7 +104,7 @@ impl Archives {
     }
 
     /// Opens a stream, and checks that it is the next archive of the chain.
-    fn open_stream(&mut self, nth: usize, chosen: &Chosen) -> Result<Input, Error> {
+    fn open_stream(&mut self, nth: usize, chosen: &SelectedPaths) -> Result<Input, Error> {
         let mut input = Input::open(&self.sequence.archives[nth])?;
         match chosen.is_all() {
             _ if !self.with_data => {}
@@ -113,7 +113,7 @@ impl Archives {
         }
         // Errors are reported later, when the members are read.
         let origin = input.origin().unwrap_or_default();
-        self.sequence.learn(nth, origin)?;
+        self.sequence.add_origin(nth, origin)?;
         Ok(input)
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
@@ -15,9 +15,10 @@ use ondisk::pax::acl::{self, MINIMAL, permissions, permissions_without, to_binar
 use ondisk::pax::{Member, MemberKind};
 
 use super::attributes::{
-    ACCESS, COMPRESSION, DEFAULT, Inherited, Late, On, SET_ID, chmod, chown, is_property, times,
+    ACCESS, AttributeTarget, COMPRESSION, DEFAULT, DeferredAttributes, InheritedAttributes, SET_ID,
+    chmod, chown, is_property, times,
 };
-use super::entry::{DirectoryState, Traits};
+use super::entry::{DirectoryDefaults, DirectoryState};
 use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
 use super::report::Note;
@@ -27,7 +28,7 @@ use super::rights::ALL;
 const CAPABILITY: &[u8] = b"security.capability";
 
 /// The outcome of setting an access control list.
-enum Listed {
+enum AclOutcome {
     /// The member has no list.
     None,
     /// The list was set, and with it these permissions.
@@ -36,15 +37,15 @@ enum Listed {
     Failed(Option<u32>),
 }
 
-impl Listed {
+impl AclOutcome {
     /// Limits a member's mode. With a list, the mode's group bits are the mask (or, from bsdtar,
     /// those of the owning group), so without the list they may permit too much.
     fn limit(&self, mode: u32) -> u32 {
         match self {
-            Listed::None => mode,
-            Listed::Set(permissions) => mode & 0o7000 | permissions,
-            Listed::Failed(Some(permissions)) => mode & (0o7000 | permissions),
-            Listed::Failed(None) => mode & 0o7707,
+            AclOutcome::None => mode,
+            AclOutcome::Set(permissions) => mode & 0o7000 | permissions,
+            AclOutcome::Failed(Some(permissions)) => mode & (0o7000 | permissions),
+            AclOutcome::Failed(None) => mode & 0o7707,
         }
     }
 }
@@ -52,13 +53,13 @@ impl Listed {
 impl Maker<'_> {
     /// Sets all attributes of a new file. If `is_exact`, the mode is already right, except for bits
     /// that chown(2) clears.
-    pub(super) fn give(
+    pub(super) fn set_all(
         &mut self,
-        on: On<'_>,
+        on: AttributeTarget<'_>,
         path: &[u8],
         member: &Member,
         is_exact: bool,
-        traits: &mut Traits,
+        traits: &mut DirectoryDefaults,
     ) {
         let inherits = traits.inherits;
         let is_symlink = member.kind == MemberKind::Symlink;
@@ -72,11 +73,11 @@ impl Maker<'_> {
         self.xattrs(on, path, member, |name| name != CAPABILITY);
         if !is_symlink {
             let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
-            if !matches!(listed, Listed::Set(_)) && inherits.acl {
+            if !matches!(listed, AclOutcome::Set(_)) && inherits.acl {
                 self.unlist(on, path, ACCESS);
             }
             mode = listed.limit(mode);
-            let is_exact = is_exact && !matches!(listed, Listed::Failed(_));
+            let is_exact = is_exact && !matches!(listed, AclOutcome::Failed(_));
             if !is_exact || inherits.acl || mode & 0o7000 != 0 {
                 chmod(on, mode, path, &mut self.remarks);
             }
@@ -100,11 +101,11 @@ impl Maker<'_> {
         path: &[u8],
         member: &Member,
         is_new: bool,
-        (inherits, is_later): (Inherited, bool),
+        (inherits, is_later): (InheritedAttributes, bool),
     ) -> DirectoryState {
-        let on = On::Open(dir);
+        let on = AttributeTarget::Open(dir);
         let (mut has, mut keeps_property) = (Vec::new(), false);
-        if !is_new || inherits != Inherited::default() {
+        if !is_new || inherits != InheritedAttributes::default() {
             // On failure no attribute counts as present, so none is removed.
             let _ = flistxattr(dir, &mut has);
         }
@@ -133,20 +134,20 @@ impl Maker<'_> {
         self.xattrs(on, path, member, |_| true);
         let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
         self.list(on, path, DEFAULT, member.acl_default.as_deref());
-        if matches!(listed, Listed::Set(_)) {
+        if matches!(listed, AclOutcome::Set(_)) {
             // Setting the list has changed the mode, but the directory must be writable until it is
             // complete.
             chmod(on, ALL, path, &mut self.remarks);
         }
         let mode = self.rights.mode(member);
-        let late = Late {
+        let late = DeferredAttributes {
             owner: self.owner(member),
             mode: Some(listed.limit(mode)),
             atime: member.atime,
             mtime: Some(member.mtime),
             properties: self.properties(member).take(4).collect(),
         };
-        let inherits = Inherited {
+        let inherits = InheritedAttributes {
             acl: member.acl_default.is_some(),
             property: keeps_property,
         };
@@ -155,12 +156,17 @@ impl Maker<'_> {
 
     /// Whether a new file already has its owner. The first file created in a directory tells the
     /// owner of all others.
-    fn has_owner(&self, on: On<'_>, owner: (u32, u32), traits: &mut Traits) -> bool {
+    fn has_owner(
+        &self,
+        on: AttributeTarget<'_>,
+        owner: (u32, u32),
+        traits: &mut DirectoryDefaults,
+    ) -> bool {
         if owner != (self.rights.uid, self.rights.gid) {
             return false;
         }
-        if let (None, On::Open(fd)) = (traits.owner, on) {
-            let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        if let (None, AttributeTarget::Open(fd)) = (traits.owner, on) {
+            let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
             traits.owner = seen.ok().map(|seen| (seen.uid, seen.gid));
         }
         traits.owner == Some(owner)
@@ -180,7 +186,13 @@ impl Maker<'_> {
         None
     }
 
-    fn xattrs(&mut self, on: On<'_>, path: &[u8], member: &Member, which: impl Fn(&[u8]) -> bool) {
+    fn xattrs(
+        &mut self,
+        on: AttributeTarget<'_>,
+        path: &[u8],
+        member: &Member,
+        which: impl Fn(&[u8]) -> bool,
+    ) {
         let kept = self.rights.kept;
         let is_kept = |name: &[u8]| {
             let is_permitted = kept.permissions || !gives_permissions(name);
@@ -215,7 +227,7 @@ impl Maker<'_> {
             .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
     }
 
-    fn set_xattr(&mut self, on: On<'_>, path: &[u8], name: &[u8], value: &[u8]) {
+    fn set_xattr(&mut self, on: AttributeTarget<'_>, path: &[u8], name: &[u8], value: &[u8]) {
         let spaces = ["user.", "trusted.", "security.", "system.", "btrfs."];
         let mut spaces = spaces.into_iter();
         let space = spaces.find(|space| name.starts_with(space.as_bytes()));
@@ -228,31 +240,37 @@ impl Maker<'_> {
     }
 
     /// Sets an access control list, if the member has one.
-    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Listed {
+    fn list(
+        &mut self,
+        on: AttributeTarget<'_>,
+        path: &[u8],
+        which: &CStr,
+        text: Option<&[u8]>,
+    ) -> AclOutcome {
         let Some(text) = text else {
-            return Listed::None;
+            return AclOutcome::None;
         };
         if !self.rights.kept.xattrs || !self.rights.kept.permissions {
-            return Listed::Failed(permissions_without(text));
+            return AclOutcome::Failed(permissions_without(text));
         }
         let id = |who, name: &[u8], number| self.owners.id(who, name, number);
         let Some(binary) = to_binary(text, id) else {
             self.remarks.warn(path, NotRestored::BadAcl);
-            return Listed::Failed(permissions_without(text));
+            return AclOutcome::Failed(permissions_without(text));
         };
         match on.set(which, &binary) {
-            Ok(()) => permissions(&binary).map_or(Listed::None, Listed::Set),
+            Ok(()) => permissions(&binary).map_or(AclOutcome::None, AclOutcome::Set),
             // A list of three entries is equivalent to the mode.
-            Err(Errno::EOPNOTSUPP) if binary.len() <= MINIMAL => Listed::None,
+            Err(Errno::EOPNOTSUPP) if binary.len() <= MINIMAL => AclOutcome::None,
             Err(e) => {
                 self.warn_of_set(on, path, e, NotRestored::Acl);
-                Listed::Failed(permissions_without(text))
+                AclOutcome::Failed(permissions_without(text))
             }
         }
     }
 
     /// Removes an extended attribute.
-    fn unlist(&mut self, on: On<'_>, path: &[u8], name: &CStr) {
+    fn unlist(&mut self, on: AttributeTarget<'_>, path: &[u8], name: &CStr) {
         if let Err(e) = on.remove(name)
             && ![Errno::ENODATA, Errno::EOPNOTSUPP].contains(&e)
         {
@@ -262,7 +280,13 @@ impl Maker<'_> {
         }
     }
 
-    fn warn_of_set(&mut self, on: On<'_>, path: &[u8], errno: Errno, reason: NotRestored) {
+    fn warn_of_set(
+        &mut self,
+        on: AttributeTarget<'_>,
+        path: &[u8],
+        errno: Errno,
+        reason: NotRestored,
+    ) {
         let gate = on.gate(Gate::Fsetxattr, Gate::Lsetxattr);
         self.remarks.warn(path, Failure::call(gate, errno, reason));
     }

@@ -11,7 +11,7 @@ use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
 
 use super::not_restored::{Failure, NotRestored};
-use super::report::Remarks;
+use super::report::RestoreMessages;
 
 pub(super) const ACCESS: &CStr = c"system.posix_acl_access";
 pub(super) const DEFAULT: &CStr = c"system.posix_acl_default";
@@ -21,72 +21,74 @@ pub(super) const SET_ID: u32 = 0o6000;
 
 /// The file whose attributes are set.
 #[derive(Clone, Copy)]
-pub(super) enum On<'a> {
+pub(super) enum AttributeTarget<'a> {
     Open(&'a Fd),
     /// A symlink, FIFO or device, by name in an open directory.
     Name(&'a Fd, &'a CStr),
 }
 
-impl On<'_> {
+impl AttributeTarget<'_> {
     pub(super) fn set(self, name: &CStr, value: &[u8]) -> gate::Result<()> {
         match self {
-            On::Open(fd) => fsetxattr(fd, name, value),
-            On::Name(dir, file) => lsetxattr(&in_proc(dir, file.to_bytes())?, name, value),
+            AttributeTarget::Open(fd) => fsetxattr(fd, name, value),
+            AttributeTarget::Name(dir, file) => {
+                lsetxattr(&in_proc(dir, file.to_bytes())?, name, value)
+            }
         }
     }
 
     pub(super) fn remove(self, name: &CStr) -> gate::Result<()> {
         match self {
-            On::Open(fd) => fremovexattr(fd, name),
-            On::Name(dir, file) => lremovexattr(&in_proc(dir, file.to_bytes())?, name),
+            AttributeTarget::Open(fd) => fremovexattr(fd, name),
+            AttributeTarget::Name(dir, file) => lremovexattr(&in_proc(dir, file.to_bytes())?, name),
         }
     }
 
     /// The call for warnings: `open` for an open file, `name` for a file by name.
     pub(super) fn gate(self, open: Gate, name: Gate) -> Gate {
         match self {
-            On::Open(_) => open,
-            On::Name(..) => name,
+            AttributeTarget::Open(_) => open,
+            AttributeTarget::Name(..) => name,
         }
     }
 
     fn own(self, uid: u32, gid: u32) -> gate::Result<()> {
         match self {
-            On::Open(fd) => fchownat(fd, c"", uid, gid),
-            On::Name(dir, file) => fchownat(dir, file, uid, gid),
+            AttributeTarget::Open(fd) => fchownat(fd, c"", uid, gid),
+            AttributeTarget::Name(dir, file) => fchownat(dir, file, uid, gid),
         }
     }
 
     fn mode(self, mode: u32) -> gate::Result<()> {
         match self {
-            On::Open(fd) => fchmod(fd, mode),
-            On::Name(dir, file) => change_mode(dir, file, mode),
+            AttributeTarget::Open(fd) => fchmod(fd, mode),
+            AttributeTarget::Name(dir, file) => change_mode(dir, file, mode),
         }
     }
 
     fn set_times(self, atime: Option<Time>, mtime: Option<Time>) -> gate::Result<()> {
         match self {
-            On::Open(fd) => futimens(fd, atime, mtime),
-            On::Name(dir, file) => utimensat(dir, file, atime, mtime),
+            AttributeTarget::Open(fd) => futimens(fd, atime, mtime),
+            AttributeTarget::Name(dir, file) => utimensat(dir, file, atime, mtime),
         }
     }
 }
 
 /// Attributes that new entries inherit from their directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Inherited {
+pub(super) struct InheritedAttributes {
     /// A default access control list.
     pub(super) acl: bool,
     /// A btrfs property, inherited by files and directories.
     pub(super) property: bool,
 }
 
-impl Inherited {
-    pub(super) fn from_directory(dir: &Fd) -> Inherited {
+impl InheritedAttributes {
+    pub(super) fn from_directory(dir: &Fd) -> InheritedAttributes {
         let mut names = Vec::new();
         let _ = flistxattr(dir, &mut names);
         let has = |name: &CStr| names.split(|&b| b == 0).any(|has| has == name.to_bytes());
-        Inherited {
+        InheritedAttributes {
             acl: has(DEFAULT),
             property: has(COMPRESSION),
         }
@@ -96,7 +98,7 @@ impl Inherited {
 /// Attributes of a directory to set once it is complete: until then it must be writable, and each
 /// new entry would change its times.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(super) struct DeferredAttributes {
     pub(super) owner: Option<(u32, u32)>,
     pub(super) mode: Option<u32>,
     pub(super) atime: Option<Time>,
@@ -111,11 +113,11 @@ pub(super) fn is_property(name: &[u8], value: &[u8]) -> bool {
     name.starts_with(b"btrfs.") && name.len() + value.len() < LONGEST
 }
 
-impl Late {
+impl DeferredAttributes {
     /// For a directory that was complete before: its current times, and its mode if that was
     /// changed.
-    pub(super) fn put_back(seen: &Statx, is_mode_changed: bool) -> Late {
-        Late {
+    pub(super) fn put_back(seen: &Statx, is_mode_changed: bool) -> DeferredAttributes {
+        DeferredAttributes {
             owner: None,
             mode: is_mode_changed.then_some(seen.mode & 0o7777),
             atime: Some(seen.atime),
@@ -125,8 +127,8 @@ impl Late {
     }
 
     /// Sets the attributes that were deferred until the directory was complete.
-    pub(super) fn give(&self, dir: &Fd, path: &[u8], remarks: &mut Remarks) {
-        let on = On::Open(dir);
+    pub(super) fn set_deferred(&self, dir: &Fd, path: &[u8], remarks: &mut RestoreMessages) {
+        let on = AttributeTarget::Open(dir);
         let is_owned = self
             .owner
             .is_none_or(|owner| chown(on, owner, path, remarks));
@@ -146,17 +148,22 @@ impl Late {
 
 /// Changes the owner, and warns on failure. Returns whether it succeeded.
 pub(super) fn chown(
-    on: On<'_>,
+    on: AttributeTarget<'_>,
     (uid, gid): (u32, u32),
     path: &[u8],
-    remarks: &mut Remarks,
+    remarks: &mut RestoreMessages,
 ) -> bool {
     let done = on.own(uid, gid);
     warn(done, Gate::Fchownat, NotRestored::Owner, path, remarks);
     done.is_ok()
 }
 
-pub(super) fn chmod(on: On<'_>, mode: u32, path: &[u8], remarks: &mut Remarks) {
+pub(super) fn chmod(
+    on: AttributeTarget<'_>,
+    mode: u32,
+    path: &[u8],
+    remarks: &mut RestoreMessages,
+) {
     warn(
         on.mode(mode),
         Gate::Fchmod,
@@ -167,11 +174,11 @@ pub(super) fn chmod(on: On<'_>, mode: u32, path: &[u8], remarks: &mut Remarks) {
 }
 
 pub(super) fn times(
-    on: On<'_>,
+    on: AttributeTarget<'_>,
     atime: Option<Time>,
     mtime: Option<Time>,
     path: &[u8],
-    remarks: &mut Remarks,
+    remarks: &mut RestoreMessages,
 ) {
     let done = on.set_times(atime, mtime);
     warn(done, Gate::Utimensat, NotRestored::Times, path, remarks);
@@ -182,7 +189,7 @@ fn warn(
     gate: Gate,
     reason: NotRestored,
     path: &[u8],
-    remarks: &mut Remarks,
+    remarks: &mut RestoreMessages,
 ) {
     if let Err(e) = done {
         remarks.warn(path, Failure::call(gate, e, reason));

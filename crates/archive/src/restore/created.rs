@@ -14,10 +14,10 @@ use super::name_tree::NameTree;
 /// The paths created. Everything below a new directory counts as created, so memory is needed only
 /// for entries in directories that existed before.
 #[derive(Debug, Default)]
-pub(super) struct Created(NameTree<Is>);
+pub(super) struct CreatedPaths(NameTree<CreatedKind>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Is {
+enum CreatedKind {
     NewDirectory,
     Entry,
 }
@@ -29,10 +29,10 @@ pub(super) fn is_empty(dir: &Fd) -> bool {
     entries(&buffer[..n.min(buffer.len())]).next().is_none()
 }
 
-impl Created {
+impl CreatedPaths {
     /// An empty record, in which DIR counts as new if it is empty.
-    pub(super) fn new(dir: &Fd) -> Created {
-        let mut created = Created::default();
+    pub(super) fn new(dir: &Fd) -> CreatedPaths {
+        let mut created = CreatedPaths::default();
         if is_empty(dir) {
             created.add_directory(b"");
         }
@@ -40,22 +40,24 @@ impl Created {
     }
 
     pub(super) fn add_directory(&mut self, path: &[u8]) {
-        self.add(path, Is::NewDirectory);
+        self.add(path, CreatedKind::NewDirectory);
     }
 
     /// Records an entry that has been restored, or will be before any hard link to it.
     pub(super) fn add_entry(&mut self, path: &[u8]) {
-        self.add(path, Is::Entry);
+        self.add(path, CreatedKind::Entry);
     }
 
-    fn add(&mut self, path: &[u8], is: Is) {
+    fn add(&mut self, path: &[u8], is: CreatedKind) {
         if !self.is_below_new(path) {
             self.0.insert(path, is, None);
         }
     }
 
     fn is_below_new(&self, path: &[u8]) -> bool {
-        self.0.get_along(path).any(|is| *is == Is::NewDirectory)
+        self.0
+            .get_along(path)
+            .any(|is| *is == CreatedKind::NewDirectory)
     }
 
     /// Whether the file at this path was certainly created by this restore.
@@ -110,11 +112,11 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use super::Created;
+    use super::CreatedPaths;
 
     #[test]
     fn what_is_below_a_new_directory_was_created() {
-        let mut created = Created::default();
+        let mut created = CreatedPaths::default();
         created.add_entry(b"old/file");
         created.add_directory(b"old/new");
         created.add_entry(b"old/new/file");

@@ -6,7 +6,7 @@ use base::path::split;
 use gate::Fd;
 use ondisk::pax::Member;
 
-use super::attributes::{Inherited, Late};
+use super::attributes::{DeferredAttributes, InheritedAttributes};
 
 /// Maximum size of an entry passed to a worker; the reader creates larger ones itself.
 const SMALL: u64 = 64 << 10;
@@ -14,13 +14,13 @@ const SMALL: u64 = 64 << 10;
 /// An open directory, to create entries in.
 pub(super) struct OpenDirectory<'a> {
     pub(super) here: &'a Fd,
-    pub(super) traits: &'a mut Traits,
+    pub(super) traits: &'a mut DirectoryDefaults,
 }
 
 /// Properties that new entries get from their directory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Traits {
-    pub(super) inherits: Inherited,
+pub(super) struct DirectoryDefaults {
+    pub(super) inherits: InheritedAttributes,
     /// Owner and group of new entries, if known: with the set-group-ID bit or the mount option
     /// `grpid`, the group is that of the directory.
     pub(super) owner: Option<(u32, u32)>,
@@ -30,14 +30,17 @@ pub(super) struct Traits {
 #[derive(Debug, Default)]
 pub(super) struct DirectoryState {
     /// Attributes to set when the directory is complete.
-    pub(super) late: Option<Box<Late>>,
-    pub(super) traits: Traits,
+    pub(super) late: Option<Box<DeferredAttributes>>,
+    pub(super) traits: DirectoryDefaults,
 }
 
 impl DirectoryState {
     /// `inherits`: attributes that new entries inherit.
-    pub(super) fn new(late: Option<Box<Late>>, inherits: Inherited) -> DirectoryState {
-        let traits = Traits {
+    pub(super) fn new(
+        late: Option<Box<DeferredAttributes>>,
+        inherits: InheritedAttributes,
+    ) -> DirectoryState {
+        let traits = DirectoryDefaults {
             inherits,
             owner: None,
         };
@@ -105,7 +108,7 @@ impl NewEntry {
 }
 
 /// A hard link whose target was not restored.
-pub(super) struct Unlinked {
+pub(super) struct UnresolvedLink {
     pub(super) entry: NewEntry,
     pub(super) target: Vec<u8>,
     /// Offset of the link in the archive.

@@ -6,27 +6,27 @@ use std::os::fd::AsFd;
 
 use base::path::split;
 use gate::Errno;
-use gate::fs::{At, Open, Want, statx};
+use gate::fs::{AtFlags, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use ondisk::pax::Member;
 
-use super::entry::{NewEntry, Unlinked};
+use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::no_target;
 use super::name::Renames;
-use super::not_restored::{Failure, Halt, NotRestored};
+use super::not_restored::{Failure, NotRestored, RestoreFailure};
 use super::restorer::Restorer;
 use crate::error::Error;
 use crate::input::ChecksumStatus;
-use crate::linked::{FoundTarget, Target, find};
+use crate::linked::{FoundTarget, HardLinkTarget, find};
 use crate::list::plain;
 
 /// Hard links with the same target.
-type LinkGroup = Target<Vec<Unlinked>>;
+type LinkGroup = HardLinkTarget<Vec<UnresolvedLink>>;
 
 /// Changes targets to their names in the previous archive, and returns its index; `None` if there
 /// is none, or its renames are unknown.
 pub(super) fn in_archive_before<T>(
-    targets: &mut [Target<T>],
+    targets: &mut [HardLinkTarget<T>],
     archive: usize,
     renames: &[Option<Renames>],
 ) -> Option<usize> {
@@ -49,8 +49,9 @@ impl Restorer<'_> {
     /// # Errors
     /// An archive cannot be read.
     pub(super) fn further_names(&mut self, archives: &[Vec<u8>], nth: usize) -> Result<(), Error> {
-        let mut by_target: BTreeMap<Vec<u8>, Vec<Unlinked>> = BTreeMap::new();
-        let mut links: Vec<Unlinked> = std::mem::take(&mut self.unlinked).into_values().collect();
+        let mut by_target: BTreeMap<Vec<u8>, Vec<UnresolvedLink>> = BTreeMap::new();
+        let mut links: Vec<UnresolvedLink> =
+            std::mem::take(&mut self.unlinked).into_values().collect();
         links.sort_by_key(|link| link.at);
         for link in links {
             let name = plain(&link.entry.member.link).into_owned();
@@ -60,7 +61,7 @@ impl Restorer<'_> {
             return Ok(());
         }
         let number = self.number;
-        let targets = by_target.into_iter().map(|(name, names)| Target {
+        let targets = by_target.into_iter().map(|(name, names)| HardLinkTarget {
             name,
             before: names.first().map_or(0, |first| first.at),
             names,
@@ -97,11 +98,11 @@ impl Restorer<'_> {
                     path: first.entry.member.path.clone(),
                     ..*member
                 };
-                let done = self.enter(split(path).0).map_err(Halt::One);
+                let done = self.enter(split(path).0).map_err(RestoreFailure::One);
                 match done.and_then(|()| self.entry(path.clone(), name.clone(), member, input)) {
                     Ok(()) => {}
-                    Err(Halt::One(failure)) => self.link_failed(first, failure),
-                    Err(Halt::All(error)) => return Err(error),
+                    Err(RestoreFailure::One(failure)) => self.link_failed(first, failure),
+                    Err(RestoreFailure::All(error)) => return Err(error),
                 }
                 self.instead.insert(first.target.clone(), path.clone());
                 Ok(())
@@ -143,7 +144,7 @@ impl Restorer<'_> {
         missing
     }
 
-    fn link_to(&mut self, link: &Unlinked, target: &[u8]) -> Result<(), Failure> {
+    fn link_to(&mut self, link: &UnresolvedLink, target: &[u8]) -> Result<(), Failure> {
         self.maker.remarks.set_member(link.entry.number);
         self.enter(split(&link.entry.path).0)?;
         self.link_elsewhere(&link.entry, target)?;
@@ -151,7 +152,7 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    fn link_failed(&mut self, link: &Unlinked, failure: Failure) {
+    fn link_failed(&mut self, link: &UnresolvedLink, failure: Failure) {
         self.maker.remarks.set_member(link.entry.number);
         self.maker.counts.skipped += 1;
         self.maker.failures.add(&link.entry.path);
@@ -162,8 +163,15 @@ impl Restorer<'_> {
     /// twice.
     fn no_contents(&self, target: &[u8]) -> Failure {
         let (dir, name) = split(target);
-        let seen = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
-            .and_then(|dir| statx(&dir, &c_string(name)?, At::SYMLINK_NOFOLLOW, Want::TYPE));
+        let seen =
+            open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY).and_then(|dir| {
+                statx(
+                    &dir,
+                    &c_string(name)?,
+                    AtFlags::SYMLINK_NOFOLLOW,
+                    StatxMask::TYPE,
+                )
+            });
         match seen {
             Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => {
                 no_target(target, errno)

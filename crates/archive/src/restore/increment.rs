@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::directory::each_entry;
 use base::path::split;
 use gate::file::renameat2;
-use gate::fs::{At, FileType, Open, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::Entry;
@@ -25,7 +25,7 @@ use super::rights::ALL;
 use crate::input::{Input, is_regular};
 
 /// An existing entry of a directory.
-struct Present {
+struct ExistingEntry {
     name: CString,
     is_directory: bool,
     /// The dumpdir lists the entry, so it is not removed.
@@ -71,7 +71,7 @@ impl Restorer<'_> {
         for n in 0..TRIES {
             let name = format!(".fathom-renamed-{n}");
             let c_name = c_string(name.as_bytes()).map_err(Failure::above)?;
-            if statx(&here, &c_name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_err() {
+            if statx(&here, &c_name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).is_err() {
                 return Ok(joined(dir, name.as_bytes()));
             }
         }
@@ -116,7 +116,12 @@ impl Restorer<'_> {
         let names = c_string(old)
             .and_then(|old| Ok((old, c_string(new)?)))
             .map_err(|e| failed(Gate::Renameat2, e))?;
-        let seen = match statx(&old_dir, &names.0, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS) {
+        let seen = match statx(
+            &old_dir,
+            &names.0,
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxMask::BASIC_STATS,
+        ) {
             Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
@@ -147,7 +152,7 @@ impl Restorer<'_> {
             .transpose()?;
         let mut changed = Vec::new();
         for dir in [old_dir, new_dir].into_iter().chain(&itself) {
-            let seen = statx(dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+            let seen = statx(dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
             if seen.uid == self.maker.rights.uid && seen.mode & ALL != ALL {
                 gate::create::fchmod(dir, seen.mode | ALL)?;
                 changed.push((dir, seen.mode));
@@ -267,19 +272,19 @@ pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
 }
 
 /// Reads the entries of an open directory.
-fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
+fn list(here: &Arc<Fd>) -> Result<Vec<ExistingEntry>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
     let mut present = Vec::new();
     // A separate descriptor, so that reading starts at the first entry.
     let dir = open_beneath(here.as_fd(), b".", Open::SCAN).map_err(failed)?;
     let is_directory = |entry: &Entry<'_>| match entry.file_type {
         FileType::Directory => true,
-        FileType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
+        FileType::Unknown => statx(&dir, entry.name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE)
             .is_ok_and(|seen| seen.file_type == FileType::Directory),
         _ => false,
     };
     let listed = each_entry(&dir, |entry| {
-        present.push(Present {
+        present.push(ExistingEntry {
             name: entry.name.to_owned(),
             is_directory: is_directory(entry),
             stays: false,

@@ -13,11 +13,11 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Member, MemberKind};
 
-use super::attributes::Inherited;
-use super::entry::{NewEntry, Unlinked};
+use super::attributes::InheritedAttributes;
+use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::{TRIES, no_target};
 use super::name::clean;
-use super::not_restored::{Failure, Halt, NotRestored};
+use super::not_restored::{Failure, NotRestored, RestoreFailure};
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::Input;
@@ -32,7 +32,7 @@ impl Restorer<'_> {
             self.leave_all();
             self.workers.wait_for_below(b"");
             let top = Arc::clone(&self.top);
-            let how = (Inherited::default(), self.is_later);
+            let how = (InheritedAttributes::default(), self.is_later);
             self.top_state = self.maker.give_early(&top, b".", member, false, how);
         } else {
             let (above, name) = split(path);
@@ -96,7 +96,7 @@ impl Restorer<'_> {
         name: CString,
         member: Member,
         input: &mut Input,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), RestoreFailure> {
         self.workers.wait_for_below(&path);
         self.unlinked.remove(&path);
         if member.kind != MemberKind::Link {
@@ -124,7 +124,8 @@ impl Restorer<'_> {
                 if !self.chosen.has_link(&entry.member.link) || !self.created.has(&target) {
                     let at = input.at();
                     let path = entry.path.clone();
-                    self.unlinked.insert(path, Unlinked { entry, target, at });
+                    self.unlinked
+                        .insert(path, UnresolvedLink { entry, target, at });
                     return Ok(());
                 }
                 self.created.add_entry(&entry.path);
@@ -147,7 +148,7 @@ impl Restorer<'_> {
     }
 
     /// Restores a file while reading its data.
-    fn file(&mut self, entry: &NewEntry, input: &mut Input) -> Result<(), Halt> {
+    fn file(&mut self, entry: &NewEntry, input: &mut Input) -> Result<(), RestoreFailure> {
         let here = self.here()?;
         let mut file = self.maker.begin_file(&here, &entry.member)?;
         let mut contents = input.contents(&entry.member);

@@ -7,31 +7,31 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::path::split;
 use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
-use gate::file::{Fresh, linkat, unlinkat};
-use gate::fs::{At, Want, statx, syncfs};
+use gate::file::{NewFile, linkat, unlinkat};
+use gate::fs::{AtFlags, StatxMask, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 
-use super::attributes::On;
+use super::attributes::AttributeTarget;
 use super::created::Failures;
 use super::entry::{NewEntry, OpenDirectory};
 use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
-use super::report::{Counts, Remarks, RestoreProgress};
-use super::rights::Rights;
+use super::report::{Counts, RestoreMessages, RestoreProgress};
+use super::rights::RestoringUser;
 
 /// Attempts to remove a name that another program keeps creating.
 pub(super) const TRIES: usize = 8;
 
 /// Creates directory entries; one per thread.
 pub(super) struct Maker<'a> {
-    pub(super) rights: Rights,
+    pub(super) rights: RestoringUser,
     pub(super) owners: &'a Owners,
     pub(super) progress: &'a RestoreProgress,
     pub(super) failures: &'a Failures,
-    pub(super) remarks: Remarks,
+    pub(super) remarks: RestoreMessages,
     pub(super) counts: Counts,
     /// Whether O_TMPFILE works on this file system; true until it fails.
     has_unnamed: bool,
@@ -40,8 +40,8 @@ pub(super) struct Maker<'a> {
 }
 
 /// A file that has no name yet.
-pub(super) struct Unfinished {
-    fresh: Fresh,
+pub(super) struct UnnamedFile {
+    fresh: NewFile,
     /// Whether the file's mode is already final.
     is_exact: bool,
     bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct Unfinished {
 
 impl<'a> Maker<'a> {
     pub(super) fn new(
-        rights: Rights,
+        rights: RestoringUser,
         owners: &'a Owners,
         progress: &'a RestoreProgress,
         failures: &'a Failures,
@@ -59,7 +59,7 @@ impl<'a> Maker<'a> {
             owners,
             progress,
             failures,
-            remarks: Remarks::default(),
+            remarks: RestoreMessages::default(),
             counts: Counts::default(),
             has_unnamed: true,
             is_full: Cell::new(false),
@@ -67,19 +67,23 @@ impl<'a> Maker<'a> {
     }
 
     /// Creates a file without a name (O_TMPFILE).
-    pub(super) fn begin_file(&mut self, here: &Fd, member: &Member) -> Result<Unfinished, Failure> {
+    pub(super) fn begin_file(
+        &mut self,
+        here: &Fd,
+        member: &Member,
+    ) -> Result<UnnamedFile, Failure> {
         let mode = self.rights.mode(member) & 0o777;
         // Setting extended attributes needs write permission, except for root.
         let is_exact = self.rights.is_root || member.xattrs.is_empty();
         let made = match self.has_unnamed {
-            true => Fresh::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
+            true => NewFile::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
             false => Ok(None),
         };
         let made = made.and_then(|made| match made {
             Some(fresh) => Ok((fresh, is_exact)),
             None => {
                 self.has_unnamed = false;
-                Ok((Fresh::named(here)?, false))
+                Ok((NewFile::named(here)?, false))
             }
         });
         let (fresh, is_exact) =
@@ -88,7 +92,7 @@ impl<'a> Maker<'a> {
             ftruncate(fresh.fd(), member.size)
                 .map_err(|e| Failure::call(Gate::Ftruncate, e, NotRestored::TooLarge))?;
         }
-        Ok(Unfinished {
+        Ok(UnnamedFile {
             fresh,
             is_exact,
             bytes: 0,
@@ -97,7 +101,7 @@ impl<'a> Maker<'a> {
 
     pub(super) fn write(
         &mut self,
-        file: &mut Unfinished,
+        file: &mut UnnamedFile,
         mut offset: u64,
         mut piece: &[u8],
     ) -> Result<(), Failure> {
@@ -121,10 +125,10 @@ impl<'a> Maker<'a> {
         &mut self,
         place: OpenDirectory<'_>,
         entry: &NewEntry,
-        mut file: Unfinished,
+        mut file: UnnamedFile,
     ) -> Result<(), Failure> {
-        let on = On::Open(file.fresh.fd());
-        self.give(on, &entry.path, &entry.member, file.is_exact, place.traits);
+        let on = AttributeTarget::Open(file.fresh.fd());
+        self.set_all(on, &entry.path, &entry.member, file.is_exact, place.traits);
         let publish = |here: &Fd, name: &CStr| file.fresh.publish(here, name);
         self.put(place.here, entry, publish, Gate::Linkat)?;
         self.counts.files += 1;
@@ -155,8 +159,8 @@ impl<'a> Maker<'a> {
             .map_err(|e| Failure::call(Gate::Symlinkat, e, NotRestored::BadTarget))?;
         let make = |here: &Fd, name: &CStr| symlinkat(&target, here, name);
         self.put(place.here, entry, make, Gate::Symlinkat)?;
-        let on = On::Name(place.here, &entry.name);
-        self.give(on, &entry.path, &entry.member, true, place.traits);
+        let on = AttributeTarget::Name(place.here, &entry.name);
+        self.set_all(on, &entry.path, &entry.member, true, place.traits);
         self.counts.symlinks += 1;
         Ok(())
     }
@@ -176,8 +180,8 @@ impl<'a> Maker<'a> {
         let mode = self.rights.mode(member) & 0o777;
         let make = |here: &Fd, name: &CStr| mknodat(here, name, node, mode);
         self.put(place.here, entry, make, Gate::Mknodat)?;
-        let on = On::Name(place.here, &entry.name);
-        self.give(on, &entry.path, member, true, place.traits);
+        let on = AttributeTarget::Name(place.here, &entry.name);
+        self.set_all(on, &entry.path, member, true, place.traits);
         self.counts.other += 1;
         Ok(())
     }
@@ -200,12 +204,14 @@ impl<'a> Maker<'a> {
         // If the name is already a link to the same file, removing it could delete the last link.
         let is_same = |here: &Fd| {
             let inode = |dir: &Fd, name: &CStr| {
-                let seen = statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()?;
+                let seen =
+                    statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::BASIC_STATS).ok()?;
                 Some((seen.dev, seen.ino))
             };
             inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
         };
-        let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, At::empty()) {
+        let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, AtFlags::empty())
+        {
             Err(Errno::EEXIST) if is_same(here) => Ok(()),
             other => other,
         };

@@ -19,17 +19,17 @@ use archives::Archives;
 use base::path::split;
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Open, Want, fstatfs, statx, syncfs};
+use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
-use name::{Chosen, clean};
-use not_restored::{Failure, Halt};
+use name::{SelectedPaths, clean};
+use not_restored::{Failure, RestoreFailure};
 use ondisk::pax::{Member, MemberKind};
 use owners::Owners;
 use restorer::Restorer;
-use rights::Rights;
-use room::Room;
+use rights::RestoringUser;
+use room::DescriptorShares;
 use workers::Workers;
 
 use crate::error::{Action, Error, ErrorKind};
@@ -40,7 +40,7 @@ pub use not_restored::NotRestored;
 pub use one::write_file;
 pub use rehearsal::RestoreStep;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
-pub use rights::Kept;
+pub use rights::RestoredAttributes;
 
 mod archives;
 mod assign;
@@ -86,7 +86,7 @@ pub struct RestoreOptions {
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
     /// Attributes to restore, for archives that are not trusted.
-    pub kept: Kept,
+    pub kept: RestoredAttributes,
     /// Restore increments even if the target of the first archive is not empty.
     pub overwrite: bool,
     /// Only report what would be done.
@@ -112,7 +112,7 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(RestoreStep),
 ) -> Result<RestoreSummary, Error> {
-    let chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
+    let chosen = SelectedPaths::new(&options.paths)?.with_stripped(options.strip_components);
     let mut chosen = chosen.without_devices(!options.kept.devices);
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
@@ -123,7 +123,7 @@ pub fn restore(
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
         .and_then(|dir| {
             // A removed directory can still be open, but no entry can be created in it.
-            let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+            let seen = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
             (seen.nlink > 0).then_some(dir).ok_or(Errno::ENOENT)
         })
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
@@ -153,11 +153,11 @@ pub fn restore(
 fn restore_all(
     options: &RestoreOptions,
     mut archives: Archives,
-    chosen: Chosen,
+    chosen: SelectedPaths,
     top: &Arc<Fd>,
     progress: &RestoreProgress,
 ) -> RestoreSummary {
-    let rights = Rights::take(options.kept);
+    let rights = RestoringUser::take(options.kept);
     let owners = Owners::new(options.numeric_owner);
     let failures = Failures::default();
     let workers = match options.jobs {
@@ -165,7 +165,7 @@ fn restore_all(
         Some(1) => 0,
         Some(jobs) => jobs,
     };
-    let room = Room::new();
+    let room = DescriptorShares::new();
     let mut summary = thread::scope(|scope| {
         let maker = || Maker::new(rights, &owners, progress, &failures);
         let workers = Workers::start(scope, workers, room, maker);
@@ -209,7 +209,7 @@ fn default_workers(top: &Fd) -> usize {
 fn check_empty(
     options: &RestoreOptions,
     archives: &Archives,
-    chosen: &Chosen,
+    chosen: &SelectedPaths,
     dir: &Fd,
 ) -> Result<(), Error> {
     let Some(first) = archives.names().first() else {
@@ -282,17 +282,17 @@ impl Restorer<'_> {
             let path = member.path.clone();
             match self.member(member, input) {
                 Ok(()) => before = Some(path),
-                Err(Halt::One(failure)) => {
+                Err(RestoreFailure::One(failure)) => {
                     self.maker.counts.skipped += 1;
                     self.maker.remarks.warn(&path, failure);
                 }
-                Err(Halt::All(error)) => return Err(error),
+                Err(RestoreFailure::All(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn member(&mut self, member: Member, input: &mut Input) -> Result<(), Halt> {
+    fn member(&mut self, member: Member, input: &mut Input) -> Result<(), RestoreFailure> {
         let remarks = &mut self.maker.remarks;
         let Some(path) = self.chosen.take_member(&member, remarks)? else {
             // A directory that was not selected may list renames and removals of selected entries.
@@ -312,7 +312,7 @@ impl Restorer<'_> {
             .map_err(|e| Failure::call(Gate::Openat2, e, NotRestored::ImpossibleName))?;
         self.enter(dir)?;
         let done = self.entry(path.clone(), name, member, input);
-        if let Err(Halt::One(_)) = &done {
+        if let Err(RestoreFailure::One(_)) = &done {
             self.maker.failures.add(&path);
         }
         done

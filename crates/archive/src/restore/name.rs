@@ -5,14 +5,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use base::path::{components, split};
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
 use super::not_restored::{Failure, NotRestored};
-use super::report::{Note, Remarks};
+use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::pattern::Pattern;
@@ -82,7 +82,7 @@ pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 /// the last archive: a file with a different name in an earlier archive is restored under its final
 /// name at once.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct SelectedPaths {
     /// PATHs as given, each with whether a member matched it.
     given: Vec<(Vec<u8>, bool)>,
     /// Index in `given` of each normalized PATH, and of each name that a pattern matched in an
@@ -103,17 +103,17 @@ pub(super) struct Chosen {
     /// Index of the current archive.
     turn: usize,
     /// Maps names in the current archive to final names.
-    then: Places,
+    then: NameMap,
     /// Maps final names to names in the current archive.
-    before: Places,
+    before: NameMap,
 }
 
-impl Chosen {
+impl SelectedPaths {
     /// Parses PATHs.
     ///
     /// # Errors
     /// A PATH is invalid as a member name.
-    pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, Error> {
+    pub(super) fn new(paths: &[Vec<u8>]) -> Result<SelectedPaths, Error> {
         let (mut names, mut patterns, mut trees) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (at, raw) in paths.iter().enumerate() {
             let name =
@@ -128,23 +128,23 @@ impl Chosen {
             }
             names.insert(name, at);
         }
-        Ok(Chosen {
+        Ok(SelectedPaths {
             given: paths.iter().map(|raw| (raw.clone(), false)).collect(),
             names,
             patterns,
             trees,
-            ..Chosen::default()
+            ..SelectedPaths::default()
         })
     }
 
     /// Removes leading components from restored names. PATHs still refer to the names in the
     /// archive.
-    pub(super) fn with_stripped(self, stripped: usize) -> Chosen {
-        Chosen { stripped, ..self }
+    pub(super) fn with_stripped(self, stripped: usize) -> SelectedPaths {
+        SelectedPaths { stripped, ..self }
     }
 
-    pub(super) fn without_devices(self, skips_devices: bool) -> Chosen {
-        Chosen {
+    pub(super) fn without_devices(self, skips_devices: bool) -> SelectedPaths {
+        SelectedPaths {
             skips_devices,
             ..self
         }
@@ -204,10 +204,10 @@ impl Chosen {
     pub(super) fn take_member(
         &mut self,
         member: &Member,
-        remarks: &mut Remarks,
+        remarks: &mut RestoreMessages,
     ) -> Result<Option<Vec<u8>>, Failure> {
         let name = clean(&member.path).map_err(NotRestored::BadName)?;
-        let Some(place) = self.takes(&name.path) else {
+        let Some(place) = self.restored_name(&name.path) else {
             return Ok(None);
         };
         // A later archive has a directory here, whose entries may have been restored already.
@@ -257,7 +257,7 @@ impl Chosen {
     /// # Errors
     /// The first PATH that is in no archive.
     pub(super) fn check_paths(&mut self, archives: &[Vec<u8>]) -> Result<(), Error> {
-        let is_met = self.meet(archives);
+        let is_met = self.find_members(archives);
         self.turn = 0;
         self.find_places();
         let mut given = self.given.iter_mut();
@@ -268,7 +268,7 @@ impl Chosen {
         match missed.filter(|_| is_met == Some(false)) {
             None => Ok(()),
             Some(path) => {
-                let seen = statx_long(&path, At::empty(), Want::TYPE);
+                let seen = statx_long(&path, AtFlags::empty(), StatxMask::TYPE);
                 let is_directory = seen.is_ok_and(|seen| seen.file_type == FileType::Directory);
                 let kind = ErrorKind::NoSuchPath { is_directory };
                 Err(Error::new(Action::Restore, &path, kind))
@@ -316,7 +316,7 @@ impl Chosen {
     }
 
     /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read.
-    fn meet(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
+    fn find_members(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
         for archive in archives {
             if !is_regular(archive) {
                 return None;
@@ -327,7 +327,7 @@ impl Chosen {
             }
             while let Some(member) = input.next().ok()? {
                 let name = clean(&member.path);
-                let is_new = name.is_ok_and(|name| self.takes(&name.path).is_some());
+                let is_new = name.is_ok_and(|name| self.restored_name(&name.path).is_some());
                 if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
                     return Some(true);
                 }
@@ -338,7 +338,7 @@ impl Chosen {
     }
 
     /// The final name of a normalized name, if it was selected.
-    fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
+    fn restored_name(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
         if let Some((_, is_met)) = self.named(&place).and_then(|at| self.given.get_mut(at)) {
             *is_met = true;
@@ -399,7 +399,7 @@ impl Chosen {
         self.before.below(place).any(|was| !is_within(was, dir))
     }
 
-    /// [`Chosen::has_ahead`], including `place` itself.
+    /// [`SelectedPaths::has_ahead`], including `place` itself.
     pub(super) fn is_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before
             .place_of(place)
@@ -422,7 +422,7 @@ impl Chosen {
     }
 
     /// Warns of PATHs that are in no archive.
-    pub(super) fn warn_of_missed(mut self, remarks: &mut Remarks) {
+    pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
         self.given.sort();
         for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
             remarks.warn(path, NotRestored::NoSuchMember);
@@ -444,9 +444,9 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
 ///
 /// Keys have NUL instead of slash, so that a name sorts directly before all names below it.
 #[derive(Debug, Default)]
-struct Places(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+struct NameMap(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
-impl Places {
+impl NameMap {
     fn place_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         let key = key(name);
         match ends(&key, 0).find_map(|end| Some((end, self.0.get(&key[..end])?))) {
@@ -582,8 +582,8 @@ mod tests {
         }
     }
 
-    fn chosen(paths: &[&str]) -> Chosen {
-        Chosen::new(
+    fn chosen(paths: &[&str]) -> SelectedPaths {
+        SelectedPaths::new(
             &paths
                 .iter()
                 .map(|path| path.as_bytes().to_vec())
@@ -603,15 +603,19 @@ mod tests {
             ("x", true),
             ("xy", false),
         ] {
-            assert_eq!(some.takes(path.as_bytes()).is_some(), is_taken, "{path}");
+            assert_eq!(
+                some.restored_name(path.as_bytes()).is_some(),
+                is_taken,
+                "{path}"
+            );
         }
         assert_eq!(missed(&some), ["never"]);
-        assert!(Chosen::new(&[b"../x".to_vec()]).is_err());
-        assert!(chosen(&["."]).takes(b"anything").is_some());
-        assert!(chosen(&[]).takes(b"anything").is_some() && chosen(&[]).is_all());
+        assert!(SelectedPaths::new(&[b"../x".to_vec()]).is_err());
+        assert!(chosen(&["."]).restored_name(b"anything").is_some());
+        assert!(chosen(&[]).restored_name(b"anything").is_some() && chosen(&[]).is_all());
     }
 
-    fn missed(some: &Chosen) -> Vec<&str> {
+    fn missed(some: &SelectedPaths) -> Vec<&str> {
         let missed = some.given.iter().filter(|(_, is_met)| !is_met);
         missed
             .map(|(path, _)| str::from_utf8(path).unwrap())
@@ -619,9 +623,10 @@ mod tests {
     }
 
     /// The paths to which some members of the current archive are restored; empty if not selected.
-    fn taken<const N: usize>(some: &mut Chosen, paths: [&str; N]) -> [String; N] {
-        paths
-            .map(|path| String::from_utf8(some.takes(path.as_bytes()).unwrap_or_default()).unwrap())
+    fn taken<const N: usize>(some: &mut SelectedPaths, paths: [&str; N]) -> [String; N] {
+        paths.map(|path| {
+            String::from_utf8(some.restored_name(path.as_bytes()).unwrap_or_default()).unwrap()
+        })
     }
 
     fn renames(all: &[(&str, &str)]) -> Option<Renames> {

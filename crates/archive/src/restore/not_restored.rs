@@ -194,19 +194,19 @@ impl From<NotRestored> for Failure {
 }
 
 /// An error that stops the restore, or only one member.
-pub(super) enum Halt {
+pub(super) enum RestoreFailure {
     All(Error),
     One(Failure),
 }
 
-impl From<Failure> for Halt {
-    fn from(failure: Failure) -> Halt {
-        Halt::One(failure)
+impl From<Failure> for RestoreFailure {
+    fn from(failure: Failure) -> RestoreFailure {
+        RestoreFailure::One(failure)
     }
 }
 
-impl From<Error> for Halt {
-    fn from(error: Error) -> Halt {
-        Halt::All(error)
+impl From<Error> for RestoreFailure {
+    fn from(error: Error) -> RestoreFailure {
+        RestoreFailure::All(error)
     }
 }

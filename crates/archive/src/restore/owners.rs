@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use ondisk::pax::Member;
-use ondisk::pax::acl::Who;
+use ondisk::pax::acl::AclNameKind;
 
 use crate::passwd;
 
@@ -42,19 +42,19 @@ impl Owners {
 
     /// The user and group ids for a member.
     pub(crate) fn of_member(&self, member: &Member) -> (u32, u32) {
-        let user = self.id(Who::User, &member.uname, Some(member.uid));
-        let group = self.id(Who::Group, &member.gname, Some(member.gid));
+        let user = self.id(AclNameKind::User, &member.uname, Some(member.uid));
+        let group = self.id(AclNameKind::Group, &member.gname, Some(member.gid));
         (user.unwrap_or(member.uid), group.unwrap_or(member.gid))
     }
 
     /// The id for a name, or `number` from the archive if the name is unknown.
-    pub(crate) fn id(&self, who: Who, name: &[u8], number: Option<u32>) -> Option<u32> {
+    pub(crate) fn id(&self, who: AclNameKind, name: &[u8], number: Option<u32>) -> Option<u32> {
         match number {
             Some(number) if self.prefer_numbers || name.is_empty() => Some(number),
             number => {
                 let known = match who {
-                    Who::User => self.user(name),
-                    Who::Group => self.group(name),
+                    AclNameKind::User => self.user(name),
+                    AclNameKind::Group => self.group(name),
                 };
                 known.or(number)
             }
@@ -101,9 +101,9 @@ mod tests {
     fn numbers_take_precedence_on_request() {
         for (prefer_numbers, with_number) in [(false, 0), (true, 7)] {
             let owners = Owners::new(prefer_numbers);
-            let root = |number| owners.id(Who::User, b"root", number);
+            let root = |number| owners.id(AclNameKind::User, b"root", number);
             assert_eq!((root(Some(7)), root(None)), (Some(with_number), Some(0)));
-            let unknown = |number| owners.id(Who::Group, b"no such group", number);
+            let unknown = |number| owners.id(AclNameKind::Group, b"no such group", number);
             assert_eq!((unknown(Some(7)), unknown(None)), (Some(7), None));
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, FileType, Open, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::dumpdir::{self, Code};
@@ -20,13 +20,13 @@ use super::archives::Archives;
 use super::further::in_archive_before;
 use super::increment::{not_renamed, renames};
 use super::maker::no_target;
-use super::name::{Chosen, clean};
+use super::name::{SelectedPaths, clean};
 use super::name_tree::NameTree;
 use super::not_restored::{Failure, NotRestored};
-use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
+use super::report::{Counts, RestoreMessages, RestoreProgress, RestoreSummary};
 use crate::error::Error;
 use crate::input::Input;
-use crate::linked::{FoundTarget, Target, find};
+use crate::linked::{FoundTarget, HardLinkTarget, find};
 use crate::list::plain;
 
 /// A step of a dry run.
@@ -58,15 +58,15 @@ struct Rehearsal<'a> {
     /// Current paths on disk of renamed directories.
     origins: Vec<Vec<u8>>,
     /// The parent directory of the last member.
-    above: Option<(Vec<u8>, Above)>,
+    above: Option<(Vec<u8>, ParentState)>,
     /// A rename of this archive would fail, so nothing would be removed.
     keeps_all: bool,
-    chosen: Chosen,
-    remarks: Remarks,
+    chosen: SelectedPaths,
+    remarks: RestoreMessages,
     counts: Counts,
     /// Hard links of the current archive whose targets are not selected, by the target's name in
     /// the archive.
-    unlinked: BTreeMap<Vec<u8>, Target<LinkingNames>>,
+    unlinked: BTreeMap<Vec<u8>, HardLinkTarget<LinkingNames>>,
     /// As in a restore: for each target, the first name under which its contents would be restored.
     instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
@@ -74,7 +74,7 @@ struct Rehearsal<'a> {
 }
 
 /// The state of the directory that a member would be in.
-enum Above {
+enum ParentState {
     /// The directory is on disk.
     Open(Fd),
     /// The directory would be created.
@@ -85,7 +85,7 @@ enum Above {
 
 pub(super) fn rehearse(
     mut archives: Archives,
-    chosen: Chosen,
+    chosen: SelectedPaths,
     top: Arc<Fd>,
     progress: &RestoreProgress,
     say: &mut dyn FnMut(RestoreStep),
@@ -99,7 +99,7 @@ pub(super) fn rehearse(
         above: None,
         keeps_all: false,
         chosen,
-        remarks: Remarks::default(),
+        remarks: RestoreMessages::default(),
         counts: Counts::default(),
         unlinked: BTreeMap::new(),
         instead: HashMap::new(),
@@ -177,7 +177,7 @@ impl Rehearsal<'_> {
                     if !self.chosen.has_link(&member.link) || self.made.get(&target).is_none() =>
                 {
                     let name = plain(&member.link).into_owned();
-                    let new = || Target {
+                    let new = || HardLinkTarget {
                         name: name.clone(),
                         before: at,
                         names: LinkingNames {
@@ -230,7 +230,7 @@ impl Rehearsal<'_> {
             let data = member.sparse.as_ref().map_or(member.size, |map| map.data());
             counts.bytes = counts.bytes.saturating_add(data);
         }
-        self.tell(what, path, target);
+        self.report_step(what, path, target);
         // A restore creates missing parent directories of a member.
         let is_directory = member.kind == MemberKind::Directory;
         self.made.insert(path, is_directory, Some(true));
@@ -247,11 +247,11 @@ impl Rehearsal<'_> {
             self.above = Some((above.to_vec(), self.look_above(above)));
         }
         let seen = match (&self.above, self.places.get(path)) {
-            (Some((_, Above::Unusable(errno))), _) => return Some(Failure::above(*errno)),
-            (_, Some(_)) => self.look(path),
-            (Some((_, Above::Open(dir))), None) => {
+            (Some((_, ParentState::Unusable(errno))), _) => return Some(Failure::above(*errno)),
+            (_, Some(_)) => self.existing_type(path),
+            (Some((_, ParentState::Open(dir))), None) => {
                 let name = c_string(name).ok()?;
-                let seen = statx(dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok();
+                let seen = statx(dir, &name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).ok();
                 seen.map(|seen| seen.file_type)
             }
             _ => None,
@@ -268,18 +268,18 @@ impl Rehearsal<'_> {
         None
     }
 
-    fn look_above(&self, dir: &[u8]) -> Above {
+    fn look_above(&self, dir: &[u8]) -> ParentState {
         if self.made.get(dir) == Some(&false) {
-            return Above::Unusable(Errno::ENOTDIR);
+            return ParentState::Unusable(Errno::ENOTDIR);
         }
         let Some(dir) = self.on_disk(dir) else {
-            return Above::New;
+            return ParentState::New;
         };
         let how = Open::PATH | Open::DIRECTORY;
         match open_beneath(self.top.as_fd(), &dir, how) {
-            Ok(fd) => Above::Open(fd),
-            Err(errno @ (Errno::ELOOP | Errno::ENOTDIR)) => Above::Unusable(errno),
-            Err(_) => Above::New,
+            Ok(fd) => ParentState::Open(fd),
+            Err(errno @ (Errno::ELOOP | Errno::ENOTDIR)) => ParentState::Unusable(errno),
+            Err(_) => ParentState::New,
         }
     }
 
@@ -292,19 +292,22 @@ impl Rehearsal<'_> {
     }
 
     /// The type of the existing file that would have this path.
-    fn look(&self, path: &[u8]) -> Option<FileType> {
+    fn existing_type(&self, path: &[u8]) -> Option<FileType> {
         let path = self.on_disk(path)?;
         let (above, name) = split(&path);
         let how = Open::PATH | Open::DIRECTORY;
         let dir = open_beneath(self.top.as_fd(), above, how).ok()?;
         let name = c_string(or_dot(name)).ok()?;
-        let seen = statx(&dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok()?;
+        let seen = statx(&dir, &name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::TYPE).ok()?;
         Some(seen.file_type)
     }
 
     /// Whether a path would be a directory; `None` if it would not exist.
     fn is_directory(&self, path: &[u8]) -> Option<bool> {
-        let on_disk = || self.look(path).map(|kind| kind == FileType::Directory);
+        let on_disk = || {
+            self.existing_type(path)
+                .map(|kind| kind == FileType::Directory)
+        };
         self.made.get(path).copied().or_else(on_disk)
     }
 
@@ -332,7 +335,7 @@ impl Rehearsal<'_> {
         for LinkingNames { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
                 self.counts.skipped += 1;
-                let failure = match self.look(&target) {
+                let failure = match self.existing_type(&target) {
                     None => no_target(&target, Errno::ENOENT),
                     Some(_) => NotRestored::LinkTarget(target.clone()).into(),
                 };
@@ -345,8 +348,8 @@ impl Rehearsal<'_> {
     fn find_contents(
         &mut self,
         archive: &[u8],
-        targets: Vec<Target<LinkingNames>>,
-    ) -> Result<Vec<Target<LinkingNames>>, Error> {
+        targets: Vec<HardLinkTarget<LinkingNames>>,
+    ) -> Result<Vec<HardLinkTarget<LinkingNames>>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
             if let (FoundTarget::File(member, _), Some(path)) = (found, names.paths.first()) {
                 let target = (member.kind == MemberKind::Symlink).then(|| member.link.clone());
@@ -377,7 +380,7 @@ impl Rehearsal<'_> {
         }
     }
 
-    fn tell(&mut self, what: &'static str, path: &[u8], other: Option<&[u8]>) {
+    fn report_step(&mut self, what: &'static str, path: &[u8], other: Option<&[u8]>) {
         let (path, other) = (path.to_vec(), other.map(<[u8]>::to_vec));
         (self.say)(RestoreStep { what, path, other });
     }
@@ -419,7 +422,7 @@ impl Rehearsal<'_> {
                 self.remarks.warn(&to, failure);
                 continue;
             }
-            self.tell("rename", &from, Some(&to));
+            self.report_step("rename", &from, Some(&to));
             self.counts.renamed += 1;
             self.above = None;
             let place = self.on_disk(&from).map(|origin| {
@@ -488,7 +491,7 @@ impl Rehearsal<'_> {
                 self.remarks.warn(&whole, NotRestored::KeptAfterRename);
                 continue;
             }
-            self.tell("remove", &whole, None);
+            self.report_step("remove", &whole, None);
             let on_disk = self.count_on_disk(&whole);
             self.counts.removed += 1 + on_disk + self.made.remove(&whole);
             self.places.remove(&whole);
@@ -520,7 +523,7 @@ impl Rehearsal<'_> {
     /// be read, or would be removed.
     fn entries(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let moved = self.places.children(path);
-        let moved = moved.filter(|(name, _)| self.look(&joined(path, name)).is_some());
+        let moved = moved.filter(|(name, _)| self.existing_type(&joined(path, name)).is_some());
         let mut present: BTreeMap<_, _> = moved.map(|(name, _)| (name.to_vec(), true)).collect();
         let Some(origin) = self.on_disk(path) else {
             return present;

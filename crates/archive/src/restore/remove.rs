@@ -15,9 +15,9 @@ use ondisk::dirent::entries;
 use super::attributes::change_mode;
 use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
-use super::report::Remarks;
+use super::report::RestoreMessages;
 use super::rights::ALL;
-use super::trail::Trail;
+use super::trail::DirectoryStack;
 
 /// A directory being emptied.
 #[derive(Default)]
@@ -43,10 +43,10 @@ fn remove(
     most_open: usize,
     name: &CStr,
     path: &[u8],
-    remarks: &mut Remarks,
+    remarks: &mut RestoreMessages,
 ) -> u64 {
     let mut removal = Removal {
-        trail: Trail::new(Arc::clone(here), most_open),
+        trail: DirectoryStack::new(Arc::clone(here), most_open),
         path,
         remarks,
         removed: 0,
@@ -71,10 +71,10 @@ fn remove(
 
 struct Removal<'a> {
     /// The open directories, from the one to be removed down to the one being emptied.
-    trail: Trail<Frame>,
+    trail: DirectoryStack<Frame>,
     /// Path of the directory to be removed, for warnings.
     path: &'a [u8],
-    remarks: &'a mut Remarks,
+    remarks: &'a mut RestoreMessages,
     removed: u64,
 }
 

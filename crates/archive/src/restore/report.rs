@@ -96,7 +96,7 @@ impl RestoreProgress {
 
 /// Collects warnings and notes, within a memory limit.
 #[derive(Debug, Default)]
-pub(super) struct Remarks {
+pub(super) struct RestoreMessages {
     warnings: Vec<(u64, Warning)>,
     notes: Vec<Note>,
     /// Approximate memory use of the warnings, in bytes.
@@ -109,7 +109,7 @@ pub(super) struct Remarks {
     member: u64,
 }
 
-impl Remarks {
+impl RestoreMessages {
     /// Maximum bytes of warnings, because a hostile archive could cause any number.
     const MOST: usize = 4 << 20;
     /// Maximum length of a path in a warning.
@@ -129,9 +129,9 @@ impl Remarks {
             }
             self.warned_once.push((once, self.warnings.len()));
         }
-        let path = path.get(..Remarks::LONGEST).unwrap_or(path);
+        let path = path.get(..RestoreMessages::LONGEST).unwrap_or(path);
         self.size += path.len() + reason.to_string().len() + size_of::<Warning>();
-        if self.size > Remarks::MOST {
+        if self.size > RestoreMessages::MOST {
             self.left_out += 1;
             return;
         }
@@ -140,7 +140,7 @@ impl Remarks {
     }
 
     /// Adds the warnings and notes of another thread.
-    pub(super) fn absorb(&mut self, other: Remarks) {
+    pub(super) fn absorb(&mut self, other: RestoreMessages) {
         let mut others: Vec<_> = other.warnings.into_iter().map(Some).collect();
         for (once, theirs) in other.warned_once {
             let Some(other) = others.get_mut(theirs) else {

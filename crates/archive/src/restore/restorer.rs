@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
-use gate::fs::{At, FileType, Open, Statx, Time, Want, statx};
+use gate::fs::{AtFlags, FileType, Open, Statx, StatxMask, Time, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use walk::Moment;
 use walk::entry::joined;
 use walk::moment::{Granularity, may_be_since};
 
-use super::attributes::{Inherited, Late, change_mode};
-use super::created::Created;
-use super::entry::{DirectoryState, NewEntry, OpenDirectory, Unlinked};
+use super::attributes::{DeferredAttributes, InheritedAttributes, change_mode};
+use super::created::CreatedPaths;
+use super::entry::{DirectoryState, NewEntry, OpenDirectory, UnresolvedLink};
 use super::maker::Maker;
-use super::name::Chosen;
+use super::name::SelectedPaths;
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreSummary;
 use super::rights::ALL;
-use super::room::Room;
-use super::trail::Trail;
+use super::room::DescriptorShares;
+use super::trail::DirectoryStack;
 use super::workers::{Batch, Workers};
 use crate::error::Error;
 
@@ -34,17 +34,17 @@ pub(super) struct Restorer<'a> {
     batch: Option<Batch>,
     pub(super) top: Arc<Fd>,
     pub(super) top_state: DirectoryState,
-    pub(super) trail: Trail<DirectoryState>,
-    pub(super) chosen: Chosen,
+    pub(super) trail: DirectoryStack<DirectoryState>,
+    pub(super) chosen: SelectedPaths,
     pub(super) number: u64,
     /// Files with a ctime from this time on count as changed by this run.
     started: Time,
     /// The directory of the last hard link's target, kept open.
     pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
-    pub(super) created: Created,
+    pub(super) created: CreatedPaths,
     /// Hard links of the current archive whose targets were not restored, by path: a later member
     /// may have the same path.
-    pub(super) unlinked: BTreeMap<Vec<u8>, Unlinked>,
+    pub(super) unlinked: BTreeMap<Vec<u8>, UnresolvedLink>,
     /// For each hard-link target that was not restored, the first name under which its contents were
     /// restored.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
@@ -66,16 +66,16 @@ impl<'a> Restorer<'a> {
         maker: Maker<'a>,
         workers: Workers<'a>,
         top: Arc<Fd>,
-        room: Room,
-        chosen: Chosen,
+        room: DescriptorShares,
+        chosen: SelectedPaths,
     ) -> Restorer<'a> {
-        let created = Created::new(&top);
+        let created = CreatedPaths::new(&top);
         Restorer {
             maker,
             workers,
             batch: None,
-            top_state: DirectoryState::new(None, Inherited::from_directory(&top)),
-            trail: Trail::new(Arc::clone(&top), room.directories),
+            top_state: DirectoryState::new(None, InheritedAttributes::from_directory(&top)),
+            trail: DirectoryStack::new(Arc::clone(&top), room.directories),
             top,
             chosen,
             number: 0,
@@ -213,8 +213,9 @@ impl<'a> Restorer<'a> {
         match self.open_directory(&here, &c_name, false) {
             Ok((fd, seen, changed_mode)) => {
                 let is_ours = self.is_of_this_run(&seen);
-                let late = is_ours.then(|| Box::new(Late::put_back(&seen, changed_mode)));
-                let inherits = Inherited::from_directory(&fd);
+                let late =
+                    is_ours.then(|| Box::new(DeferredAttributes::put_back(&seen, changed_mode)));
+                let inherits = InheritedAttributes::from_directory(&fd);
                 Ok((fd, DirectoryState::new(late, inherits)))
             }
             Err(Errno::ENOENT) => {
@@ -293,7 +294,12 @@ impl<'a> Restorer<'a> {
         let open = || open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN);
         match open() {
             Err(Errno::EACCES) if !self.maker.rights.is_root => {
-                let seen = statx(here, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS)?;
+                let seen = statx(
+                    here,
+                    name,
+                    AtFlags::SYMLINK_NOFOLLOW,
+                    StatxMask::BASIC_STATS,
+                )?;
                 if seen.file_type != FileType::Directory || !lets_in(&seen) {
                     return Err(Errno::EACCES);
                 }
@@ -302,7 +308,7 @@ impl<'a> Restorer<'a> {
             }
             Err(e) => Err(e),
             Ok(fd) => {
-                let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
                 let is_let_in = lets_in(&seen);
                 if is_let_in {
                     fchmod(&fd, seen.mode | ALL)?;

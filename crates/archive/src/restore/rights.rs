@@ -10,7 +10,7 @@ pub(super) const ALL: u32 = 0o700;
 
 /// Which attributes in an archive are restored, besides names, contents and times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct RestoredAttributes {
     /// Owners and groups; otherwise all files belong to the restoring user.
     pub owners: bool,
     /// Set-user-ID, set-group-ID and sticky bits, access control lists, and permissions outside the
@@ -22,9 +22,9 @@ pub struct Kept {
     pub xattrs: bool,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for RestoredAttributes {
+    fn default() -> RestoredAttributes {
+        RestoredAttributes {
             owners: true,
             permissions: true,
             devices: true,
@@ -35,8 +35,8 @@ impl Default for Kept {
 
 /// Identity and rights of the user who restores.
 #[derive(Clone, Copy)]
-pub(super) struct Rights {
-    pub(super) kept: Kept,
+pub(super) struct RestoringUser {
+    pub(super) kept: RestoredAttributes,
     pub(super) is_root: bool,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -44,13 +44,13 @@ pub(super) struct Rights {
     pub(super) plain_directory: u32,
 }
 
-impl Rights {
+impl RestoringUser {
     /// Reads the rights of this process, and sets the umask to 0, so that members are created with
     /// their final permissions.
-    pub(super) fn take(kept: Kept) -> Rights {
+    pub(super) fn take(kept: RestoredAttributes) -> RestoringUser {
         let umask = umask(0);
         let (uid, gid) = gate::process::ids();
-        Rights {
+        RestoringUser {
             kept,
             is_root: gate::process::is_root(),
             uid,

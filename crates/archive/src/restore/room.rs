@@ -6,7 +6,7 @@ use super::trail;
 
 /// Each part's share of the descriptor limit (RLIMIT_NOFILE).
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct DescriptorShares {
     /// Directories from DIR down to the current one; the same number while a tree is removed.
     pub(super) directories: usize,
     /// Batches queued or in work, each of which may keep a directory open.
@@ -15,10 +15,10 @@ pub(super) struct Room {
     pub(super) threads: usize,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
+impl DescriptorShares {
+    pub(super) fn new() -> DescriptorShares {
         let share = (spare_open_files() / 4).max(2);
-        Room {
+        DescriptorShares {
             directories: share.min(trail::MOST_OPEN),
             batches: share,
             threads: share / 2,

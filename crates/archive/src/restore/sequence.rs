@@ -15,14 +15,14 @@ use ondisk::pax::{ArchiveId, Base, Lineage};
 
 use super::report::Note;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::input::{Input, Origin, is_regular};
+use crate::input::{ArchiveOrigin, Input, is_regular};
 
 /// The archives of a restore.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     pub(super) archives: Vec<Vec<u8>>,
     /// Origin headers of each archive, where known.
-    origins: Vec<Origin>,
+    origins: Vec<ArchiveOrigin>,
     pub(super) notes: Vec<Note>,
     /// The base of the first archive may have been restored before.
     may_continue: bool,
@@ -63,7 +63,7 @@ fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The parts of one dump by many ranks.
-struct Run {
+struct DumpParts {
     /// Index of the dump among all dumps.
     dump: usize,
     /// Part number and number of parts, for each part.
@@ -95,7 +95,7 @@ impl Sequence {
     pub(super) fn new(archives: &[Vec<u8>], may_continue: bool) -> Sequence {
         Sequence {
             archives: archives.to_vec(),
-            origins: vec![Origin::default(); archives.len()],
+            origins: vec![ArchiveOrigin::default(); archives.len()],
             notes: Vec::new(),
             may_continue,
         }
@@ -105,7 +105,7 @@ impl Sequence {
     ///
     /// # Errors
     /// The stream is not the next archive of the chain.
-    pub(super) fn learn(&mut self, archive: usize, origin: Origin) -> Result<()> {
+    pub(super) fn add_origin(&mut self, archive: usize, origin: ArchiveOrigin) -> Result<()> {
         self.origins[archive] = origin;
         let dumps = self.dumps()?;
         let order: Vec<usize> = (0..dumps.len()).collect();
@@ -171,7 +171,7 @@ impl Sequence {
     /// Groups the parts of each dump.
     fn dumps(&self) -> Result<Vec<DumpArchive>> {
         let mut dumps: Vec<DumpArchive> = Vec::new();
-        let mut runs: BTreeMap<(&str, u32), Run> = BTreeMap::new();
+        let mut runs: BTreeMap<(&str, u32), DumpParts> = BTreeMap::new();
         for (at, origin) in self.origins.iter().enumerate() {
             let dump = DumpArchive {
                 archives: vec![at],
@@ -183,10 +183,10 @@ impl Sequence {
                 continue;
             };
             let known = runs.get_mut(&(&part.run[..], part.of));
-            let Some(Run { dump: nth, numbers }) = known else {
+            let Some(DumpParts { dump: nth, numbers }) = known else {
                 let numbers = BTreeSet::from([(part.number, part.of)]);
                 let nth = dumps.len();
-                runs.insert((&part.run, part.of), Run { dump: nth, numbers });
+                runs.insert((&part.run, part.of), DumpParts { dump: nth, numbers });
                 dumps.push(dump);
                 continue;
             };

@@ -11,7 +11,7 @@ use gate::long::open_beneath;
 /// More open directories than this save nothing.
 pub(super) const MOST_OPEN: usize = 64;
 
-pub(super) struct Trail<T> {
+pub(super) struct DirectoryStack<T> {
     top: Arc<Fd>,
     most_open: usize,
     /// Names of all levels, joined by slashes.
@@ -28,10 +28,10 @@ struct Level<T> {
     data: T,
 }
 
-impl<T> Trail<T> {
+impl<T> DirectoryStack<T> {
     /// An empty stack on DIR. `most_open` is raised to at least 2.
-    pub(super) fn new(top: Arc<Fd>, most_open: usize) -> Trail<T> {
-        Trail {
+    pub(super) fn new(top: Arc<Fd>, most_open: usize) -> DirectoryStack<T> {
+        DirectoryStack {
             top,
             most_open: most_open.max(2),
             path: Vec::new(),
@@ -124,7 +124,7 @@ impl<T> Trail<T> {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
-    use gate::fs::{At, Want, statx};
+    use gate::fs::{AtFlags, StatxMask, statx};
     use gate::long::open_long;
 
     use super::*;
@@ -139,9 +139,9 @@ mod tests {
     fn return_from(most_open: usize, depth: usize) {
         let top = tempfile::tempdir().unwrap();
         let fd = open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap();
-        let mut trail = Trail::new(Arc::new(fd), most_open);
+        let mut trail = DirectoryStack::new(Arc::new(fd), most_open);
         let inode = |fd: &Fd| {
-            statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+            statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
                 .unwrap()
                 .ino
         };

@@ -16,11 +16,11 @@ use gate::Fd;
 use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
 
-use super::attributes::Late;
-use super::entry::{NewEntry, OpenDirectory, Traits};
+use super::attributes::DeferredAttributes;
+use super::entry::{DirectoryDefaults, NewEntry, OpenDirectory};
 use super::maker::Maker;
-use super::report::{Counts, Remarks};
-use super::room::Room;
+use super::report::{Counts, RestoreMessages};
+use super::room::DescriptorShares;
 
 /// Maximum number of entries in a batch, and of their bytes.
 const BATCH: (usize, u64) = (64, 256 << 10);
@@ -28,14 +28,14 @@ const BATCH: (usize, u64) = (64, 256 << 10);
 const QUEUE: usize = 8;
 
 /// The names that a pending batch creates or depends on.
-struct Affected {
+struct BatchNames {
     /// Path of the batch's directory.
     dir: Vec<u8>,
     /// Hashes of names in the directory, by [`number_of`].
     names: Vec<u64>,
 }
 
-impl Affected {
+impl BatchNames {
     /// Whether the batch's directory is `dir`, or below it.
     fn is_at_or_below(&self, dir: &[u8]) -> bool {
         self.dir == dir || relative(&self.dir, dir).is_some()
@@ -67,21 +67,21 @@ fn number_of(name: &[u8]) -> u64 {
 /// A batch of entries to create in one directory.
 pub(super) struct Batch {
     here: Arc<Fd>,
-    affected: Affected,
-    traits: Traits,
+    affected: BatchNames,
+    traits: DirectoryDefaults,
     entries: Vec<NewEntry>,
     /// Total size of the entries.
     bytes: u64,
     /// Deferred attributes of the directory, set after its entries; and the number of the last
     /// member before that.
-    late: Option<(u64, Box<Late>)>,
+    late: Option<(u64, Box<DeferredAttributes>)>,
 }
 
 impl Batch {
-    pub(super) fn new(here: Arc<Fd>, dir: Vec<u8>, traits: Traits) -> Batch {
+    pub(super) fn new(here: Arc<Fd>, dir: Vec<u8>, traits: DirectoryDefaults) -> Batch {
         Batch {
             here,
-            affected: Affected {
+            affected: BatchNames {
                 dir,
                 names: Vec::new(),
             },
@@ -108,7 +108,7 @@ impl Batch {
     }
 
     /// Ends the batch by setting the directory's deferred attributes.
-    pub(super) fn end(&mut self, number: u64, late: Box<Late>) {
+    pub(super) fn end(&mut self, number: u64, late: Box<DeferredAttributes>) {
         self.late = Some((number, late));
     }
 }
@@ -135,7 +135,7 @@ impl Maker<'_> {
                 b"" => b".",
                 path => path,
             };
-            late.give(&batch.here, path, &mut self.remarks);
+            late.set_deferred(&batch.here, path, &mut self.remarks);
         }
     }
 }
@@ -143,31 +143,31 @@ impl Maker<'_> {
 /// The worker threads, and the batches passed to them.
 pub(super) struct Workers<'a> {
     threads: Vec<Worker<'a>>,
-    done: Arc<Done>,
+    done: Arc<CompletedBatches>,
     /// Batches passed to threads, and possibly not done yet.
-    passed: Vec<Passed>,
+    passed: Vec<PendingBatch>,
     /// Maximum number of pending batches, since each keeps its directory open.
     most: usize,
 }
 
 struct Worker<'a> {
     queue: SyncSender<Batch>,
-    handle: ScopedJoinHandle<'a, (Counts, Remarks)>,
+    handle: ScopedJoinHandle<'a, (Counts, RestoreMessages)>,
     /// Number of batches sent to this thread.
     sent: u64,
 }
 
 /// A batch passed to a thread.
-struct Passed {
+struct PendingBatch {
     thread: usize,
     /// Index of the batch among those of its thread, from 1.
     turn: u64,
-    affected: Affected,
+    affected: BatchNames,
 }
 
 /// Number of batches that each thread has done.
 #[derive(Default)]
-struct Done {
+struct CompletedBatches {
     batches: Mutex<Vec<u64>>,
     changed: Condvar,
 }
@@ -177,11 +177,11 @@ impl<'a> Workers<'a> {
     pub(super) fn start<'env>(
         scope: &'a Scope<'a, 'env>,
         count: usize,
-        room: Room,
+        room: DescriptorShares,
         maker: impl Fn() -> Maker<'a>,
     ) -> Workers<'a> {
         let count = count.min(room.threads);
-        let done = Arc::new(Done {
+        let done = Arc::new(CompletedBatches {
             batches: Mutex::new(vec![0; count]),
             changed: Condvar::default(),
         });
@@ -235,10 +235,10 @@ impl<'a> Workers<'a> {
             return;
         };
         worker.sent += 1;
-        self.passed.push(Passed {
+        self.passed.push(PendingBatch {
             thread,
             turn: worker.sent,
-            affected: Affected {
+            affected: BatchNames {
                 dir: batch.affected.dir.clone(),
                 names: std::mem::take(&mut batch.affected.names),
             },
@@ -271,7 +271,7 @@ impl<'a> Workers<'a> {
         self.wait(|passed| passed.affected.is_at_or_below(dir));
     }
 
-    fn wait(&mut self, which: impl Fn(&Passed) -> bool) {
+    fn wait(&mut self, which: impl Fn(&PendingBatch) -> bool) {
         if !self.passed.iter().any(&which) {
             return;
         }
@@ -286,7 +286,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Waits for all batches, and joins the threads.
-    pub(super) fn end(&mut self) -> Vec<(Counts, Remarks)> {
+    pub(super) fn end(&mut self) -> Vec<(Counts, RestoreMessages)> {
         let ended = self.threads.drain(..).map(|worker| {
             drop(worker.queue);
             worker.handle.join()
@@ -297,22 +297,22 @@ impl<'a> Workers<'a> {
     }
 }
 
-impl Passed {
+impl PendingBatch {
     fn is_done(&self, done: &[u64]) -> bool {
         done.get(self.thread).is_none_or(|&done| done >= self.turn)
     }
 }
 
 /// Marks all batches of a thread as done on drop, so that nobody waits for a panicked thread.
-struct Ending<'a>(&'a Done, usize);
+struct DoneOnDrop<'a>(&'a CompletedBatches, usize);
 
-impl Drop for Ending<'_> {
+impl Drop for DoneOnDrop<'_> {
     fn drop(&mut self) {
         self.0.set(self.1, |_| u64::MAX);
     }
 }
 
-impl Done {
+impl CompletedBatches {
     fn set(&self, thread: usize, batches: impl Fn(u64) -> u64) {
         if let Some(count) = self.batches.lock().get_mut(thread) {
             *count = batches(*count);
@@ -324,10 +324,10 @@ impl Done {
 fn run(
     mut maker: Maker<'_>,
     batches: &Receiver<Batch>,
-    done: &Done,
+    done: &CompletedBatches,
     index: usize,
-) -> (Counts, Remarks) {
-    let _ending = Ending(done, index);
+) -> (Counts, RestoreMessages) {
+    let _ending = DoneOnDrop(done, index);
     while let Ok(batch) = batches.recv() {
         maker.batch(batch);
         done.set(index, |count| count + 1);

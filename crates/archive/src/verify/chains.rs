@@ -4,7 +4,7 @@
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::{Base, Member};
 use walk::Meta;
@@ -18,7 +18,7 @@ use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::History;
 use crate::increment::record::ArchiveStatus;
 use crate::input::Input;
-use crate::list::{Wanted, unreadable};
+use crate::list::{MemberSelection, unreadable};
 use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
@@ -35,7 +35,7 @@ pub struct CheckedDump {
 
 /// The result of comparing the newest dump with a tree.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Compared {
+pub struct TreeComparison {
     /// Number of entries compared.
     pub entries: u64,
     /// Number of entries that differ or are missing.
@@ -50,7 +50,7 @@ pub struct ChainsReport {
     /// One result per dump, oldest first.
     pub dumps: Vec<CheckedDump>,
     /// The comparison of the newest dump with a tree, if one was given.
-    pub compared: Option<Compared>,
+    pub compared: Option<TreeComparison>,
     /// Warnings about damage and differences.
     pub warnings: Vec<Warning>,
 }
@@ -175,7 +175,7 @@ fn check_archive(
     {
         return Err(about(WarningKind::OtherBase));
     }
-    let mut wanted = Wanted::new(&[]);
+    let mut wanted = MemberSelection::new(&[]);
     let opened = vec![(&archive[..], input)];
     verify(opened, &mut wanted, None, |_, bytes, name| {
         watch(bytes, name)
@@ -192,7 +192,7 @@ pub fn compare_newest(
     history: &History,
     mut tree: Tree,
     mut watch: impl FnMut(u64, &[u8]),
-) -> Result<(Compared, Vec<Warning>)> {
+) -> Result<(TreeComparison, Vec<Warning>)> {
     let Some(newest) = history.dumps().last() else {
         return Ok(Default::default());
     };
@@ -204,7 +204,7 @@ pub fn compare_newest(
     let mut first: Option<Vec<u8>> = None;
     let (mut known, mut compared, mut found) = (
         ArchivedFiles::default(),
-        Compared::default(),
+        TreeComparison::default(),
         Warnings::default(),
     );
     let prefixes = reader
@@ -254,7 +254,7 @@ pub fn compare_newest(
         }
     }
     tree.check_members(first.as_deref(), &known)?;
-    let state = statx_long(history.state(), At::empty(), Want::BASIC_STATS);
+    let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
         let skipped = Skipped::new(&own, &tree);

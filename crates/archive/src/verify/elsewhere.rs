@@ -1,7 +1,7 @@
 //! Detects that an archive is compared with the wrong directory: one level too deep, or too
 //! shallow.
 
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use mounts::root::absolute;
 use walk::entry::{append, joined};
@@ -43,8 +43,14 @@ impl Tree {
         for at in (0..top.len()).rev().filter(|&at| top[at] == b'/') {
             let rest = member.strip_prefix(&top[at + 1..]);
             let dir = &top[..at.max(1)];
-            let exists =
-                || statx_long(&joined(dir, member), At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok();
+            let exists = || {
+                statx_long(
+                    &joined(dir, member),
+                    AtFlags::SYMLINK_NOFOLLOW,
+                    StatxMask::TYPE,
+                )
+                .is_ok()
+            };
             if matches!(rest, Some([] | [b'/', ..])) && exists() {
                 return Some(dir.to_vec());
             }

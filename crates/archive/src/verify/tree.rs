@@ -7,11 +7,13 @@ use std::rc::Rc;
 
 use base::path::split;
 use base::{Warning, path};
-use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
+};
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::acl::{self, Who};
+use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
 use ondisk::{Time, nfs4_acl};
 use walk::{FileType, Filter};
@@ -20,7 +22,7 @@ use super::difference::{Difference, TreeAccess};
 use super::known::ArchivedFiles;
 use crate::dump::holes;
 use crate::error::Error;
-use crate::gather::Listed;
+use crate::gather::SortedNames;
 use crate::input::Input;
 use crate::restore::owners::Owners;
 
@@ -41,11 +43,11 @@ pub struct Tree {
     pub(super) filter: Filter,
     /// The dump's list of files (`--files-from`): only these must be in the archive. `None` without
     /// a list.
-    pub(super) listed: Option<Listed>,
+    pub(super) listed: Option<SortedNames>,
 }
 
 /// A file to compare, by name in an open directory.
-pub(super) struct Spot<'a> {
+pub(super) struct TreeFile<'a> {
     dir: BorrowedFd<'a>,
     name: CString,
 }
@@ -57,7 +59,7 @@ struct Differences<'a> {
 }
 
 impl Differences<'_> {
-    fn say(&mut self, what: Difference) {
+    fn report_difference(&mut self, what: Difference) {
         self.found.push(Warning::about(self.path, what));
     }
 
@@ -70,7 +72,7 @@ impl Differences<'_> {
 
     fn check<T: PartialEq>(&mut self, is: T, was: T, difference: fn(T, T) -> Difference) {
         if is != was {
-            self.say(difference(is, was));
+            self.report_difference(difference(is, was));
         }
     }
 }
@@ -96,7 +98,7 @@ impl Tree {
 
     /// Restricts the names that must be in the archive to the listed ones, with everything below
     /// them.
-    pub fn with_listed(self, listed: Option<Listed>) -> Tree {
+    pub fn with_listed(self, listed: Option<SortedNames>) -> Tree {
         let listed = listed.map(|listed| listed.without_excluded(&self.filter));
         Tree { listed, ..self }
     }
@@ -138,7 +140,7 @@ impl Tree {
     }
 
     /// Looks up the file of a member's name. Symlinks are followed only above all members.
-    pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
+    pub(super) fn spot(&mut self, name: &[u8]) -> Result<TreeFile<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let (dir, base) = split(name);
         self.enter(dir)?;
@@ -147,7 +149,7 @@ impl Tree {
             _ => self.top.as_fd(),
         };
         let name = c_string(base)?;
-        Ok(Spot { dir, name })
+        Ok(TreeFile { dir, name })
     }
 
     /// Finds the file with a member's name, and records it in `known`.
@@ -156,9 +158,9 @@ impl Tree {
         member: &Member,
         known: &mut ArchivedFiles,
         differ: &mut Differences<'_>,
-    ) -> Option<(Spot<'_>, Statx)> {
+    ) -> Option<(TreeFile<'_>, Statx)> {
         let Some(name) = below(&member.path) else {
-            differ.say(Difference::LeadsOut);
+            differ.report_difference(Difference::LeadsOut);
             return None;
         };
         let (dir, _) = split(name.strip_suffix(b"/").unwrap_or(name));
@@ -168,7 +170,7 @@ impl Tree {
         let spot = match self.spot(name) {
             Ok(spot) => spot,
             Err(Errno::ENOENT) => {
-                differ.say(Difference::NotInTree);
+                differ.report_difference(Difference::NotInTree);
                 return None;
             }
             Err(errno) => {
@@ -179,7 +181,7 @@ impl Tree {
         let is = match spot.statx() {
             Ok(is) => is,
             Err(Errno::ENOENT) => {
-                differ.say(Difference::NotInTree);
+                differ.report_difference(Difference::NotInTree);
                 return None;
             }
             Err(errno) => {
@@ -226,8 +228,8 @@ impl Tree {
         };
         match is_equal {
             Ok(true) => {}
-            Ok(false) if had_holes => differ.say(Difference::SparseChecksum),
-            Ok(false) => differ.say(Difference::Checksum),
+            Ok(false) if had_holes => differ.report_difference(Difference::SparseChecksum),
+            Ok(false) => differ.report_difference(Difference::Checksum),
             Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
         }
     }
@@ -254,7 +256,7 @@ impl Tree {
         if member.kind == MemberKind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
-                differ.say(Difference::NotLinkedTo(member.link.clone()));
+                differ.report_difference(Difference::NotLinkedTo(member.link.clone()));
             }
             return Ok(());
         }
@@ -277,10 +279,10 @@ impl Tree {
     }
 }
 
-impl Spot<'_> {
+impl TreeFile<'_> {
     pub(super) fn statx(&self) -> Result<Statx, Errno> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        statx(self.dir, &self.name, at, Want::BASIC_STATS)
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(self.dir, &self.name, at, StatxMask::BASIC_STATS)
     }
 }
 
@@ -339,7 +341,7 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
 fn contents(
     input: &mut Input,
     member: &Member,
-    spot: &Spot<'_>,
+    spot: &TreeFile<'_>,
     differ: &mut Differences<'_>,
 ) -> Result<(), Error> {
     let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
@@ -347,7 +349,7 @@ fn contents(
         return Ok(());
     };
     let buffer = Vec::new();
-    let mut other = Other { fd, buffer };
+    let mut other = OpenTreeFile { fd, buffer };
     let mut said = input.contents(member);
     let mut at = 0;
     loop {
@@ -363,7 +365,7 @@ fn contents(
                 continue;
             }
             Ok(None) => {}
-            Ok(Some(from)) => differ.say(Difference::Contents { from }),
+            Ok(Some(from)) => differ.report_difference(Difference::Contents { from }),
             Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
         }
         return Ok(());
@@ -408,12 +410,12 @@ fn hash_extents(fd: &Fd, size: u64) -> Result<[u8; 32], Errno> {
 }
 
 /// An open file of the tree, to compare with a member.
-struct Other {
+struct OpenTreeFile {
     fd: Fd,
     buffer: Vec<u8>,
 }
 
-impl Other {
+impl OpenTreeFile {
     /// Offset of the first byte that differs.
     fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
         self.buffer.resize(said.len(), 0);
@@ -457,8 +459,8 @@ impl Other {
 /// Compares extended attributes and access control lists.
 fn extended(
     member: &Member,
-    spot: &Spot<'_>,
-    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+    spot: &TreeFile<'_>,
+    id_of: impl Fn(AclNameKind, &[u8], Option<u32>) -> Option<u32>,
     differ: &mut Differences<'_>,
 ) {
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
@@ -489,7 +491,7 @@ fn extended(
             _ => false,
         };
         if is_new && !is_of_all() {
-            differ.say(Difference::XattrAdded(name.to_vec()));
+            differ.report_difference(Difference::XattrAdded(name.to_vec()));
         }
     }
     for (name, said) in member.xattrs.iter().filter(|(name, _)| !is_acl(name)) {
@@ -498,9 +500,9 @@ fn extended(
         };
         match read(&attribute) {
             Ok(Some(is)) if is == *said => {}
-            Ok(Some(_)) => differ.say(Difference::XattrChanged(name.clone())),
+            Ok(Some(_)) => differ.report_difference(Difference::XattrChanged(name.clone())),
             Ok(None) if name == nfs4_acl::NAME && nfs4_acl::is_minimal(said) => {}
-            Ok(None) => differ.say(Difference::XattrRemoved(name.clone())),
+            Ok(None) => differ.report_difference(Difference::XattrRemoved(name.clone())),
             Err(errno) => differ.failed(TreeAccess::ReadXattr, Gate::Getxattrat)(errno),
         }
     }
@@ -510,7 +512,7 @@ fn extended(
     {
         let said = said.as_deref().map(|text| acl::to_binary(text, &id_of));
         if said == Some(None) {
-            differ.say(Difference::AclWithUnknownNames);
+            differ.report_difference(Difference::AclWithUnknownNames);
             continue;
         }
         let said = said.flatten();
@@ -520,7 +522,7 @@ fn extended(
         let is_listed = listed().any(|name| name == attribute.to_bytes());
         match if is_listed { read(attribute) } else { Ok(None) } {
             Ok(is) if is == said => {}
-            Ok(_) => differ.say(Difference::Acl(attribute)),
+            Ok(_) => differ.report_difference(Difference::Acl(attribute)),
             Err(errno) => differ.failed(TreeAccess::ReadAcl, Gate::Getxattrat)(errno),
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 use base::Warning;
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, Attributes, Open, Want, statx};
+use gate::fs::{AtFlags, Attributes, Open, StatxMask, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -17,7 +17,7 @@ use walk::{FileType, Filter};
 use super::difference::{Difference, TreeAccess};
 use super::known::{ArchivedFiles, plain};
 use super::tree::Tree;
-use crate::gather::Listed;
+use crate::gather::SortedNames;
 use crate::warning::WarningKind;
 
 /// Files that need not be in the archive.
@@ -27,7 +27,7 @@ pub(super) struct Skipped<'a> {
     filter: &'a Filter,
     /// The dump's list of files (`--files-from`): files outside of it are skipped. `None` without a
     /// list.
-    listed: Option<&'a Listed>,
+    listed: Option<&'a SortedNames>,
 }
 
 impl<'a> Skipped<'a> {
@@ -145,8 +145,8 @@ impl Tree {
                     statx(
                         &dir,
                         &name,
-                        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
-                        Want::TYPE,
+                        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+                        StatxMask::TYPE,
                     )?;
                     Ok((dir, name))
                 });
@@ -181,7 +181,8 @@ impl Tree {
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
         let dir = self.open_directory(path, Open::SCAN);
         let dir = dir.map_err(|e| (Gate::Openat2, e))?;
-        let seen = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE).map_err(|e| (Gate::Statx, e))?;
+        let seen =
+            statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).map_err(|e| (Gate::Statx, e))?;
         let is_mounted = seen.attributes.contains(Attributes::MOUNT_ROOT);
         let mut names = BTreeSet::new();
         let listed = each_entry(&dir, |entry| {
@@ -227,8 +228,8 @@ fn warn_of_unknown(
     if skipped.listed.is_some_and(|listed| !listed.has(&whole)) {
         return;
     }
-    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    let Ok(seen) = statx(dir, name, at, Want::BASIC_STATS) else {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let Ok(seen) = statx(dir, name, at, StatxMask::BASIC_STATS) else {
         return;
     };
     let inode = (seen.dev, seen.ino);

@@ -19,7 +19,7 @@ use crate::format::{About, Reader, ShardOfRun};
 use crate::part::{Parts, relative};
 use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
-use crate::since::{check_root, give};
+use crate::since::{check_root, emit_entries};
 
 /// Two catalogs of the same directory, or two data sets with catalogs of the same directories.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ impl CatalogPair {
                 });
                 row += 1;
             }
-            give(&mut *worker, b"", path, &entries);
+            emit_entries(&mut *worker, b"", path, &entries);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worker};
 
-use crate::part::{Last, Part, Parts, relative};
+use crate::part::{CachedPart, Part, Parts, relative};
 use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_hash};
 
 /// The entries that differ from the catalog.
@@ -18,12 +18,12 @@ pub(super) struct DifferingEntries {
     paths: PathTree,
     /// Paths of the entries' directories, relative to DIR.
     dirs: Vec<KeptPath>,
-    pub(super) entries: Vec<Differs>,
+    pub(super) entries: Vec<DifferingEntry>,
 }
 
 /// An entry that differs from the catalog.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Differs {
+pub(super) struct DifferingEntry {
     pub(super) identity: Identity,
     pub(super) fingerprint: u64,
     /// Hash of the entry's path.
@@ -39,7 +39,7 @@ pub(super) struct Differs {
     name: (usize, u16),
 }
 
-impl Differs {
+impl DifferingEntry {
     /// The catalog's row with this path.
     pub(super) fn row(&self) -> Option<u32> {
         self.row.checked_sub(1)
@@ -48,19 +48,19 @@ impl Differs {
 
 impl DifferingEntries {
     /// The path of an entry below DIR; `.` for DIR itself.
-    pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
+    pub(super) fn path(&self, entry: &DifferingEntry) -> Vec<u8> {
         let dir = self.paths.path(self.dirs[entry.dir as usize]);
         path_below(&dir, self.name(entry))
     }
 
     /// Compares two entries by directory path, then by name.
-    pub(super) fn compare(&self, a: &Differs, b: &Differs) -> Ordering {
+    pub(super) fn compare(&self, a: &DifferingEntry, b: &DifferingEntry) -> Ordering {
         let [x, y] = [a, b].map(|entry| self.dirs[entry.dir as usize]);
         let by_dir = self.paths.compare(x, y);
         by_dir.then_with(|| self.name(a).cmp(self.name(b)))
     }
 
-    pub(super) fn name(&self, entry: &Differs) -> &[u8] {
+    pub(super) fn name(&self, entry: &DifferingEntry) -> &[u8] {
         &self.bytes[entry.name.0..][..usize::from(entry.name.1)]
     }
 }
@@ -125,7 +125,7 @@ impl<'a> Compare<'a> {
     /// The number of a part in the catalog, from its number in this walk.
     fn old_part(&self, number: u32) -> u32 {
         let part = self.parts.get(number);
-        part.and_then(|part| part.among(self.old_parts))
+        part.and_then(|part| part.find_match(self.old_parts))
             .unwrap_or(NO_PART)
     }
 }
@@ -148,10 +148,10 @@ impl Sink for Compare<'_> {
 
 struct Comparer<'a> {
     to: &'a Compare<'a>,
-    last: Option<Last>,
+    last: Option<CachedPart>,
     /// The number of the last part in this walk, and in the catalog.
     part: (u32, u32),
-    differing: Vec<(usize, Differs)>,
+    differing: Vec<(usize, DifferingEntry)>,
     /// A buffer for a path.
     path: Vec<u8>,
 }
@@ -161,7 +161,7 @@ impl Worker for Comparer<'_> {
         let index = self.to.index;
         // If the directory was replaced, a hard link in it may have replaced another name of the
         // same file. The file is unchanged, but `resolve` must see the entry.
-        let is_other = |row: u32| index.row(row).fate() != RowMatch::Found;
+        let is_other = |row: u32| index.row(row).row_match() != RowMatch::Found;
         let may_be_other = index.find(dir.key.id).is_some_and(is_other);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
@@ -178,13 +178,13 @@ impl Worker for Comparer<'_> {
                 let old = index.row(row);
                 let has_come = may_be_other && meta.nlink > 1 && !meta.is_dir();
                 if old.is_unchanged(&identity, fingerprint) && !has_come {
-                    old.settle(RowMatch::Found);
+                    old.record_match(RowMatch::Found);
                     continue;
                 }
-                old.settle(RowMatch::Doubtful);
+                old.record_match(RowMatch::Doubtful);
             }
             let predicates = self.to.predicates;
-            let differs = Differs {
+            let differs = DifferingEntry {
                 is_selected: predicates.is_none_or(|it| it.accepts(dir, entry, &mut self.path)),
                 identity,
                 fingerprint,
@@ -209,7 +209,7 @@ impl Worker for Comparer<'_> {
             let name = entries[nth].name;
             let from = found.bytes.len();
             found.bytes.extend_from_slice(name);
-            found.entries.push(Differs {
+            found.entries.push(DifferingEntry {
                 dir: number,
                 name: (from, name.len() as u16),
                 ..differs

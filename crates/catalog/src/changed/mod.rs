@@ -12,13 +12,13 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, Sink, Summary, WalkOptions,
-    WalkReport, open_top, walk,
+    Diagnostics, EngineKind, Filter, KeptPath, ReachableMounts, Sink, SinkPair, Summary,
+    WalkOptions, WalkReport, open_top, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::format::columns::{DIR, NAME};
-use crate::format::{About, Catalog, Options, Reader, Sealed, ShardOfRun};
+use crate::format::{About, Catalog, Options, Reader, SealedCatalog, ShardOfRun};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
@@ -49,7 +49,7 @@ pub struct ChangedOptions {
     /// Number of threads; `None` for the engine's default.
     pub threads: Option<usize>,
     /// The mounts around the directory, if they were read.
-    pub around: Option<Arc<Around>>,
+    pub around: Option<Arc<ReachableMounts>>,
     /// Replace the catalog by one of the current directory, regardless of the predicates.
     pub update: bool,
     /// Predicates for the changes to report; removed entries are tested by their metadata in the
@@ -110,7 +110,7 @@ pub struct ChangedReport {
     pub warnings: Vec<Warning>,
     /// With [`ChangedOptions::update`], the new catalog, unless the old one is still current.
     /// Publish it only after printing the report: the changes cannot be found again afterwards.
-    pub update: Option<Sealed>,
+    pub update: Option<SealedCatalog>,
 }
 
 impl ChangedReport {
@@ -294,7 +294,7 @@ impl CatalogScan<'_> {
         let compare = compare.with_predicates(&options.predicates);
         let (walked, mut warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
-            let walked = self.walk_to(&Both(&compare, &catalog))?;
+            let walked = self.walk_to(&SinkPair(&compare, &catalog))?;
             let warnings = self.diagnostics.take_warnings();
             let sealed = catalog.seal(&walked, warnings.is_empty())?;
             (walked, warnings, Some(sealed))
@@ -307,7 +307,7 @@ impl CatalogScan<'_> {
         };
         let parts = compare.parts();
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
-        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == RowMatch::Missing;
+        let is_removed = |row: u32, _, _: &[u8]| index.row(row).row_match() == RowMatch::Missing;
         let dir = |_| options.dir.clone();
         let (parts, roots) = (&parts, None);
         let gone = gone_mounts(self.reader, TreeNow { parts, roots }, dir, is_removed)?;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use walk::path_id;
 
-use super::compare::{DifferingEntries, Differs};
+use super::compare::{DifferingEntries, DifferingEntry};
 use crate::error::Error;
 use crate::format::Reader;
 use crate::since::index::{Identity, Index, RowMatch};
@@ -32,7 +32,7 @@ pub(super) fn resolve(
     index: &Index,
     found: &DifferingEntries,
 ) -> Result<Vec<EntryOutcome>, Error> {
-    let is_lost = |&row: &u32| index.row(row).fate() != RowMatch::Found;
+    let is_lost = |&row: &u32| index.row(row).row_match() != RowMatch::Found;
     let lost: Vec<u32> = (0..index.rows().len() as u32).filter(is_lost).collect();
     let mut resolver = Resolver {
         index,
@@ -48,7 +48,7 @@ pub(super) fn resolve(
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
     order.sort_by(|&a, &b| {
         let (a, b) = (entry(a), entry(b));
-        let place = |entry: &Differs| (!entry.is_dir, entry.depth);
+        let place = |entry: &DifferingEntry| (!entry.is_dir, entry.depth);
         place(a).cmp(&place(b)).then_with(|| found.compare(a, b))
     });
     let (dirs, others) = order.split_at(order.partition_point(|&at| entry(at).is_dir));
@@ -70,12 +70,12 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn entry(&self, at: usize) -> &'a Differs {
+    fn entry(&self, at: usize) -> &'a DifferingEntry {
         &self.found.entries[at]
     }
 
     fn is_lost(&self, row: u32) -> bool {
-        self.index.row(row).fate() != RowMatch::Found
+        self.index.row(row).row_match() != RowMatch::Found
     }
 
     /// The index of a row in `lost`.
@@ -85,7 +85,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether an unmatched row is still available, and has the identity of an entry.
     fn is_free(&self, nth: usize, at: usize) -> bool {
-        self.is_lost(self.lost[nth]) && self.identities[nth].is(&self.entry(at).identity)
+        self.is_lost(self.lost[nth]) && self.identities[nth].is_same_file(&self.entry(at).identity)
     }
 
     /// The unmatched row of an entry that moved with its renamed directory.
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
             let Some(row) = self.entry(at).row() else {
                 continue;
             };
-            self.index.row(row).settle(RowMatch::Found);
+            self.index.row(row).record_match(RowMatch::Found);
             in_place.push((at, row));
         }
         // Unmatched rows whose file is no longer at its path, sorted by identity.
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
             None => EntryOutcome::Added(at),
         });
         if let Some(row) = row {
-            self.index.row(row).settle(RowMatch::Found);
+            self.index.row(row).record_match(RowMatch::Found);
             if entry.is_dir {
                 self.moved.insert(entry.path, self.index.row(row).path);
             }
@@ -160,7 +160,7 @@ impl<'a> Resolver<'a> {
     fn settle_the_rest(&mut self, in_place: Vec<(usize, u32)>) {
         let moved = std::mem::take(&mut self.moved);
         let other = other_directories(self.found, &self.outcomes, moved);
-        let is_in_other = |entry: &Differs| other.contains(&entry.parent);
+        let is_in_other = |entry: &DifferingEntry| other.contains(&entry.parent);
         // A directory rename moves all its entries: an entry still at its path must have been
         // renamed from the old directory into the new one.
         for (at, row) in in_place {
@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.outcomes.append(&mut removed);
-        let is_missing = |row: &u32| self.index.row(*row).fate() == RowMatch::Missing;
+        let is_missing = |row: &u32| self.index.row(*row).row_match() == RowMatch::Missing;
         let missing = self.lost.iter().copied().filter(is_missing);
         self.outcomes.extend(missing.map(EntryOutcome::Removed));
     }

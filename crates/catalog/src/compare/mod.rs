@@ -10,16 +10,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use base::pool::in_pieces;
-use moves::{Dir, Moves, moves};
+use moves::{Dir, DirectoryMoves, moves};
 use walk::path_id;
 
 use crate::error::Error;
 use crate::since::index::{Identity, Index, RowMatch};
-pub use moves::{OldName, Rename, RenameStep, once};
+pub use moves::{OldName, Rename, RenameStep, merge_renames};
 
 /// An entry of the current tree.
 #[derive(Clone, Copy)]
-pub struct Now<'a> {
+pub struct CurrentEntry<'a> {
     /// Row of the parent directory, which precedes the entry's own row; `None` for the directory of
     /// a SRC (a top).
     pub parent: Option<u32>,
@@ -37,7 +37,7 @@ pub struct Now<'a> {
 
 /// How an entry is treated in the archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum EntryTreatment {
     /// Not in the archive: earlier dumps restore the entry.
     Kept,
     /// In the archive. A directory keeps the entries that its dumpdir lists.
@@ -51,7 +51,7 @@ pub enum Fate {
 /// The result of comparing a tree with a catalog.
 pub struct TreeOutcome {
     /// How each entry is treated, by row.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<EntryTreatment>,
     /// Targets of hard links, by row.
     pub links: HashMap<u32, u32>,
     /// For each entry, the unchanged row of the catalog plus one; 0 for none.
@@ -74,7 +74,7 @@ pub struct TreeOutcome {
 /// Those of `names`.
 pub fn compare<'a>(
     len: u32,
-    entry: impl Fn(u32) -> Now<'a> + Sync,
+    entry: impl Fn(u32) -> CurrentEntry<'a> + Sync,
     dirs: impl Iterator<Item = u32>,
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
@@ -86,7 +86,7 @@ pub fn compare<'a>(
     }
     let old = now.find_homes(then, names)?;
     let was_dir = |was| then.find(was).map(|row| then.row(row).is_dir());
-    let Moves {
+    let DirectoryMoves {
         kept,
         is_taken,
         mut steps,
@@ -95,7 +95,10 @@ pub fn compare<'a>(
         step.top = now.rows[step.top as usize];
     }
 
-    let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
+    let (mut fates, mut rows) = (
+        vec![EntryTreatment::Kept; len as usize],
+        vec![0; len as usize],
+    );
     let entries = ComparedEntries {
         entry,
         top,
@@ -118,22 +121,25 @@ pub fn compare<'a>(
     for (at, &row) in entries.now.rows.iter().enumerate() {
         let is_top = (entries.entry)(row).parent.is_none();
         fates[row as usize] = match entries.kept[at] {
-            None if is_taken[at] => Fate::Replaces,
+            None if is_taken[at] => EntryTreatment::Replaces,
             // Every archive contains each SRC directory, with its dumpdir.
             Some(_) if is_top => {
                 tops += usize::from(entries.is_same_top(row));
-                Fate::Dumped
+                EntryTreatment::Dumped
             }
-            Some(was) if entries.is_unchanged(at, was) => Fate::Kept,
-            _ => Fate::Dumped,
+            Some(was) if entries.is_unchanged(at, was) => EntryTreatment::Kept,
+            _ => EntryTreatment::Dumped,
         };
     }
     let removed = then.rows().len() as u64 - found;
-    let changed = fates.iter().filter(|fate| **fate != Fate::Kept).count();
+    let changed = fates
+        .iter()
+        .filter(|fate| **fate != EntryTreatment::Kept)
+        .count();
     let is_unchanged = removed == 0 && steps.is_empty() && changed == tops;
     let links = find_links(entries.entry, &linked, &fates);
     for &row in links.keys() {
-        fates[row as usize] = Fate::Link;
+        fates[row as usize] = EntryTreatment::Link;
     }
     Ok(TreeOutcome {
         fates,
@@ -160,7 +166,7 @@ struct ComparedEntries<'t, 'n, E, T> {
     is_touched: Vec<AtomicBool>,
 }
 
-impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T> {
+impl<'n, E: Fn(u32) -> CurrentEntry<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T> {
     fn touch_if(&self, dir: usize, differs: bool) {
         if differs {
             self.is_touched[dir].store(true, Relaxed);
@@ -181,10 +187,10 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
     }
 
     /// Compares a range of entries, beginning with `first`.
-    fn compare(&self, first: u32, fates: &mut [Fate], rows: &mut [u32]) -> Piece {
+    fn compare(&self, first: u32, fates: &mut [EntryTreatment], rows: &mut [u32]) -> RangeMatches {
         let (then, kept) = (self.then, &self.kept);
-        let find = |old: u32| u64::from(then.row(old).settle(RowMatch::Found));
-        let mut piece = Piece::default();
+        let find = |old: u32| u64::from(then.row(old).record_match(RowMatch::Found));
+        let mut piece = RangeMatches::default();
         // An entry mostly has the parent directory of the previous entry, and its row in the catalog
         // mostly follows that of the previous entry. Trying these first avoids searches.
         let mut within: Option<(u32, usize)> = None;
@@ -223,7 +229,7 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
                 });
                 *kept_as = old.map_or(0, |old| old + 1);
                 if old.is_none() {
-                    *fate = Fate::Dumped;
+                    *fate = EntryTreatment::Dumped;
                 }
                 if entry.nlink > 1 {
                     piece.linked.push(row);
@@ -242,7 +248,7 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
 
 /// The result for a range of entries.
 #[derive(Default)]
-struct Piece {
+struct RangeMatches {
     /// Rows of files with several hard links.
     linked: Vec<u32>,
     /// Number of renamed directories.
@@ -254,31 +260,31 @@ struct Piece {
 /// Finds hard links that need not be dumped with data: rows to be dumped that are the same file as
 /// an unchanged row. Returns links and targets.
 fn find_links<'a>(
-    entry: impl Fn(u32) -> Now<'a>,
+    entry: impl Fn(u32) -> CurrentEntry<'a>,
     linked: &[u32],
-    fates: &[Fate],
+    fates: &[EntryTreatment],
 ) -> HashMap<u32, u32> {
     let entry = &entry;
-    let with_fate = |wanted: Fate| {
+    let with_fate = |wanted: EntryTreatment| {
         let rows = linked
             .iter()
             .filter(move |row| fates[**row as usize] == wanted);
         rows.map(move |&row| (row, entry(row)))
     };
-    let dumped = with_fate(Fate::Dumped);
+    let dumped = with_fate(EntryTreatment::Dumped);
     let wanted: HashSet<u64> = dumped.map(|(_, entry)| entry.identity.who).collect();
     if wanted.is_empty() {
         return HashMap::new();
     }
-    let mut names: HashMap<u64, (u32, Now<'_>)> = HashMap::new();
-    for (row, entry) in with_fate(Fate::Kept) {
+    let mut names: HashMap<u64, (u32, CurrentEntry<'_>)> = HashMap::new();
+    for (row, entry) in with_fate(EntryTreatment::Kept) {
         if wanted.contains(&entry.identity.who) {
             names.entry(entry.identity.who).or_insert((row, entry));
         }
     }
-    let same = with_fate(Fate::Dumped).filter_map(|(row, entry)| {
+    let same = with_fate(EntryTreatment::Dumped).filter_map(|(row, entry)| {
         let (kept, known) = names.get(&entry.identity.who)?;
-        (known.identity.is(&entry.identity) && known.fingerprint == entry.fingerprint)
+        (known.identity.is_same_file(&entry.identity) && known.fingerprint == entry.fingerprint)
             .then_some((row, *kept))
     });
     same.collect()
@@ -308,7 +314,7 @@ impl<'a> Directories<'a> {
         self.rows.binary_search(&row).ok()
     }
 
-    fn add(&mut self, row: u32, entry: &Now<'a>, top: impl FnOnce() -> u64, then: &Index) {
+    fn add(&mut self, row: u32, entry: &CurrentEntry<'a>, top: impl FnOnce() -> u64, then: &Index) {
         let at = self.dirs.len();
         let parent = entry.parent.and_then(|parent| self.place(parent));
         let was = match parent {

@@ -46,7 +46,7 @@ pub struct RenameStep {
 }
 
 /// The directories that are kept, and the steps that move them.
-pub(super) struct Moves {
+pub(super) struct DirectoryMoves {
     /// For each kept directory, the hash of its former path.
     pub kept: Vec<Option<u64>>,
     /// For each directory that is not kept, whether another directory is at its path.
@@ -63,7 +63,7 @@ pub(super) fn moves(
     unmoved: &[bool],
     old: HashMap<u64, OldName>,
     was_dir: impl Fn(u64) -> Option<bool>,
-) -> Moves {
+) -> DirectoryMoves {
     let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut ready = Vec::new();
     let mut homeless = HashMap::new();
@@ -85,7 +85,7 @@ pub(super) fn moves(
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
     loop {
         while let Some(at) = ready.pop() {
-            let Some((place, left)) = tree.bring(at) else {
+            let Some((place, left)) = tree.move_directory(at) else {
                 continue;
             };
             if tree.kept[at as usize].is_none() {
@@ -106,7 +106,7 @@ pub(super) fn moves(
         }
     }
     let is_taken = (0..dirs.len() as u32).map(|at| tree.is_taken(at)).collect();
-    Moves {
+    DirectoryMoves {
         kept: tree.kept,
         is_taken,
         steps: tree.steps,
@@ -115,7 +115,7 @@ pub(super) fn moves(
 
 /// Merges the renames of several trees without duplicates, and counts the duplicates. A tree inside
 /// another one, or equal to it, must come after it.
-pub fn once(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
+pub fn merge_renames(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
     let mut known: HashSet<Rename> = HashSet::new();
     let (mut renames, mut repeated) = (Vec::new(), 0);
     for steps in trees {
@@ -190,7 +190,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
     /// Moves a directory to its new place, if that is free; returns the new place, and the one that
     /// it left.
     #[allow(clippy::type_complexity, reason = "two places")]
-    fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
+    fn move_directory(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
         let (old_dir, old_name) = self.spot(was)?.clone();

@@ -7,16 +7,16 @@ use proptest::prelude::*;
 use walk::entry::Time;
 use walk::{Meta, path_id};
 
-use super::{Fate, Now, OldName, TreeOutcome, compare};
+use super::{CurrentEntry, EntryTreatment, OldName, TreeOutcome, compare};
 use crate::since::index::{Identity, Index, fingerprint};
 
 type Path = Vec<String>;
 /// Version and content of an inode, and all its paths.
-type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
+type InodeFacts = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
 /// An inode in the dumped tree.
 #[derive(Clone, Debug)]
-struct WorldInode {
+struct TreeInode {
     ino: u64,
     birth: u32,
     /// Models times and attributes: increases with each change.
@@ -29,8 +29,8 @@ struct WorldInode {
 
 /// The dumped tree.
 #[derive(Clone, Debug)]
-struct World {
-    inodes: Vec<WorldInode>,
+struct DumpedTree {
+    inodes: Vec<TreeInode>,
     clock: u64,
     /// Whether inodes have a birth time.
     has_births: bool,
@@ -45,9 +45,9 @@ const ROOT: usize = 0;
 /// A change of the tree: its kind, and two numbers that select entries or names.
 type TreeEvent = (u8, u16, u16);
 
-impl World {
-    fn new(has_births: bool, touches_dirs: bool) -> World {
-        let mut world = World {
+impl DumpedTree {
+    fn new(has_births: bool, touches_dirs: bool) -> DumpedTree {
+        let mut world = DumpedTree {
             inodes: Vec::new(),
             clock: 0,
             has_births,
@@ -67,7 +67,7 @@ impl World {
         let now = self.tick();
         let ino = self.free.pop().unwrap_or(now + 1000);
         let birth = if self.has_births { now as u32 } else { 0 };
-        self.inodes.push(WorldInode {
+        self.inodes.push(TreeInode {
             ino,
             birth,
             version: now,
@@ -229,7 +229,12 @@ impl World {
 
     /// The entries in archive order: row of the directory, name, inode.
     fn rows(&self) -> Vec<(Option<u32>, String, usize)> {
-        fn go(world: &World, rows: &mut Vec<(Option<u32>, String, usize)>, dir: u32, inode: usize) {
+        fn go(
+            world: &DumpedTree,
+            rows: &mut Vec<(Option<u32>, String, usize)>,
+            dir: u32,
+            inode: usize,
+        ) {
             for (name, &inode) in world.inodes[inode].names.iter().flatten() {
                 rows.push((Some(dir), name.clone(), inode));
                 let row = rows.len() as u32 - 1;
@@ -243,7 +248,7 @@ impl World {
 
     /// Metadata that encodes the inode and its version.
     fn meta(&self, inode: usize) -> Meta {
-        let &WorldInode {
+        let &TreeInode {
             ino,
             birth,
             version,
@@ -276,7 +281,7 @@ fn path(rows: &[(Option<u32>, String, usize)], mut row: u32) -> Path {
 
 /// The restored tree.
 #[derive(Clone, Debug)]
-struct Restored {
+struct RestoredTree {
     nodes: Vec<RestoredNode>,
 }
 
@@ -288,7 +293,7 @@ struct RestoredNode {
     names: Option<BTreeMap<String, usize>>,
 }
 
-impl Restored {
+impl RestoredTree {
     fn find(&self, path: &[String]) -> Option<usize> {
         path.iter().try_fold(ROOT, |at, name| {
             self.nodes[at].names.as_ref()?.get(name).copied()
@@ -322,13 +327,13 @@ impl Restored {
     }
 
     /// Models a restore by GNU tar.
-    fn restore(&mut self, world: &World, outcome: &TreeOutcome) {
+    fn restore(&mut self, world: &DumpedTree, outcome: &TreeOutcome) {
         let rows = world.rows();
         let mut first: HashMap<usize, Path> = HashMap::new();
         let mut late = Vec::new();
         for (row, (_, _, inode)) in rows.iter().enumerate() {
             let (at, path) = (row as u32, path(&rows, row as u32));
-            let &WorldInode {
+            let &TreeInode {
                 version,
                 content,
                 ref names,
@@ -336,8 +341,8 @@ impl Restored {
             } = &world.inodes[*inode];
             let fate = outcome.fates[row];
             match fate {
-                Fate::Kept => {}
-                Fate::Link => {
+                EntryTreatment::Kept => {}
+                EntryTreatment::Link => {
                     let to = self
                         .find(&self::path(&rows, outcome.links[&at]))
                         .expect("the target of the link exists");
@@ -415,7 +420,7 @@ impl Restored {
         before: &[String],
         rows: &[(Option<u32>, String, usize)],
         row: u32,
-        world: &World,
+        world: &DumpedTree,
         outcome: &TreeOutcome,
     ) {
         let children = rows
@@ -425,9 +430,9 @@ impl Restored {
         let codes: BTreeMap<&str, char> = children
             .map(|(child, (_, name, inode))| {
                 let code = match outcome.fates[child] {
-                    Fate::Replaces => 'Y',
+                    EntryTreatment::Replaces => 'Y',
                     _ if world.inodes[*inode].names.is_some() => 'D',
-                    Fate::Kept => 'N',
+                    EntryTreatment::Kept => 'N',
                     _ => 'Y',
                 };
                 (&name[..], code)
@@ -452,7 +457,7 @@ impl Restored {
 
     /// All nodes by path. Without birth times, a directory that reuses an inode number looks like
     /// the old one, so its content is ignored.
-    fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
+    fn census(&self, has_births: bool) -> BTreeMap<Path, InodeFacts> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
         while let Some((path, node)) = dirs.pop() {
@@ -479,9 +484,9 @@ impl Restored {
             .collect()
     }
 
-    fn from_world(world: &World) -> Restored {
-        let node = |inode: &WorldInode| {
-            let &WorldInode {
+    fn from_world(world: &DumpedTree) -> RestoredTree {
+        let node = |inode: &TreeInode| {
+            let &TreeInode {
                 version,
                 content,
                 ref names,
@@ -493,14 +498,14 @@ impl Restored {
                 names: names.clone(),
             }
         };
-        Restored {
+        RestoredTree {
             nodes: world.inodes.iter().map(node).collect(),
         }
     }
 }
 
 /// The index of a catalog of the tree, and the names of its rows.
-fn index(world: &World) -> (Index, Vec<OldName>) {
+fn index(world: &DumpedTree) -> (Index, Vec<OldName>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
     let mut paths: Vec<u64> = Vec::new();
@@ -518,14 +523,14 @@ fn index(world: &World) -> (Index, Vec<OldName>) {
     (Index::new(old.into_iter(), children), names)
 }
 
-fn plan(then: &World, now: &World) -> TreeOutcome {
+fn plan(then: &DumpedTree, now: &DumpedTree) -> TreeOutcome {
     let (index, names) = index(then);
     let rows = now.rows();
     let entry = |row: u32| {
         let (parent, name, inode) = &rows[row as usize];
         let meta = now.meta(*inode);
         let identity = Identity::from_meta(0, &meta);
-        Now {
+        CurrentEntry {
             parent: *parent,
             name: name.as_bytes(),
             identity,
@@ -553,13 +558,13 @@ fn plan(then: &World, now: &World) -> TreeOutcome {
 }
 
 fn check(has_births: bool, touches_dirs: bool, rounds: &[Vec<TreeEvent>]) {
-    let mut world = World::new(has_births, touches_dirs);
-    let mut restored: Option<Restored> = None;
+    let mut world = DumpedTree::new(has_births, touches_dirs);
+    let mut restored: Option<RestoredTree> = None;
     for events in rounds {
         let then = world.clone();
         events.iter().for_each(|&event| world.apply(event));
         restored = Some(match restored {
-            None => Restored::from_world(&world),
+            None => RestoredTree::from_world(&world),
             Some(mut restored) => {
                 let outcome = plan(&then, &world);
                 restored.restore(&world, &outcome);
@@ -568,7 +573,7 @@ fn check(has_births: bool, touches_dirs: bool, rounds: &[Vec<TreeEvent>]) {
         });
         let (is, wanted) = (
             restored.as_ref().unwrap().census(has_births),
-            Restored::from_world(&world).census(has_births),
+            RestoredTree::from_world(&world).census(has_births),
         );
         assert_eq!(is, wanted);
     }

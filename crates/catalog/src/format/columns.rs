@@ -6,7 +6,8 @@ use parquet::errors::Result;
 use walk::entry::Time;
 
 use super::column::{
-    Chunk, ForeignColumn, How, Names, PageCompressor, Pages, damaged, flags, numbers, required,
+    Chunk, ColumnEncoding, ForeignColumn, Names, PageCompressor, Pages, damaged, flags, numbers,
+    required,
 };
 use super::schema::{GROUP, Record};
 
@@ -20,7 +21,7 @@ pub struct Column<V> {
 /// How a column is encoded.
 pub(super) struct Layout {
     pub(super) name: &'static str,
-    pub(super) how: How,
+    pub(super) how: ColumnEncoding,
     /// Adds the values of some rows.
     pub(super) put: fn(&mut Chunk, &[Record<'_>], &mut PageCompressor) -> Result<()>,
 }
@@ -44,7 +45,7 @@ macro_rules! columns {
         /// All columns, in schema order.
         pub(super) const COLUMNS: [Layout; 27] = [$(Layout {
             name: $name,
-            how: How::$how,
+            how: ColumnEncoding::$how,
             put: columns!(@put $kind |$row| $value),
         }),*];
     };

@@ -5,7 +5,7 @@
 
 use super::about::About;
 use super::columns::{BLAKE3, DEV_MAJOR, DEV_MINOR, DIR, NAME, PART, TOP};
-use super::output::{CatalogOutput, Sealed};
+use super::output::{CatalogOutput, SealedCatalog};
 use super::read::Reader;
 use super::schema::Record;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::part::{magic_of, may_have_changed};
 ///
 /// # Errors
 /// A part cannot be read, or the file cannot be written.
-pub(crate) fn compact(reader: &Reader, file: &[u8]) -> Result<Sealed, Error> {
+pub(crate) fn compact(reader: &Reader, file: &[u8]) -> Result<SealedCatalog, Error> {
     write(reader, reader.about().clone(), file)
 }
 
@@ -28,7 +28,7 @@ pub fn copy(reader: &Reader, about: &About, file: &[u8]) -> Result<(), Error> {
     }
 }
 
-fn write(reader: &Reader, mut about: About, file: &[u8]) -> Result<Sealed, Error> {
+fn write(reader: &Reader, mut about: About, file: &[u8]) -> Result<SealedCatalog, Error> {
     let at_rest_before = about.at_rest_before();
     let (encoder, mut out) = CatalogOutput::create(file)?;
     about.racy = 0;

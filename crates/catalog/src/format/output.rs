@@ -32,13 +32,13 @@ pub fn rows_of_group(rows: usize) -> usize {
 
 /// A catalog written, but not yet renamed into place. Dropping it removes the file.
 #[derive(Debug)]
-pub struct Sealed {
+pub struct SealedCatalog {
     file: Vec<u8>,
     writer: Destination,
     about: About,
 }
 
-impl Sealed {
+impl SealedCatalog {
     /// The description of the catalog.
     pub fn about(&self) -> &About {
         &self.about
@@ -59,7 +59,7 @@ pub(super) struct CatalogOutput {
     /// Checksums of the columns of each row group.
     checksums: Vec<Vec<u32>>,
     inode_sums: InodeSums,
-    spare: Spare,
+    spare: EncoderPool,
 }
 
 /// An encoded row group.
@@ -78,7 +78,7 @@ struct GroupEncoder {
 }
 
 /// Unused encoders.
-type Spare = Arc<Mutex<Vec<GroupEncoder>>>;
+type EncoderPool = Arc<Mutex<Vec<GroupEncoder>>>;
 
 /// The file as seen by the parquet crate. The footer is held back until its checksum is set.
 struct Buffered {
@@ -129,7 +129,7 @@ impl CatalogOutput {
             out: SerializedFileWriter::new(out, root, properties).map_err(error)?,
             checksums: Vec::new(),
             inode_sums: InodeSums::default(),
-            spare: Spare::default(),
+            spare: EncoderPool::default(),
         };
         let encoder = Encoder {
             schema,
@@ -167,7 +167,7 @@ impl CatalogOutput {
     }
 
     /// Writes the sums over inodes, the description and the footer.
-    pub(super) fn seal(self, about: About) -> Result<Sealed, Error> {
+    pub(super) fn seal(self, about: About) -> Result<SealedCatalog, Error> {
         let CatalogOutput {
             file,
             mut out,
@@ -188,7 +188,7 @@ impl CatalogOutput {
             Ok(out.into_inner()?.end()?)
         };
         match write() {
-            Ok(writer) => Ok(Sealed {
+            Ok(writer) => Ok(SealedCatalog {
                 file,
                 writer,
                 about,
@@ -230,7 +230,7 @@ pub(super) struct Encoder {
     schema: SchemaDescriptor,
     /// Number of threads.
     pub(super) processors: usize,
-    spare: Spare,
+    spare: EncoderPool,
 }
 
 impl Encoder {

@@ -19,7 +19,9 @@ use walk::entry::append;
 use walk::{Dir, DirKey, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root, SnapshotRecord};
-use super::output::{CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, Sealed, rows_of_group};
+use super::output::{
+    CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, SealedCatalog, rows_of_group,
+};
 use super::schema::{GROUP_BYTES, Record};
 use super::sums::Sums;
 use crate::error::{Error, ErrorKind};
@@ -30,7 +32,7 @@ use crate::tick::before_a_tick;
 
 /// Facts about rows that became known after collecting.
 #[derive(Debug, Default)]
-pub struct Later {
+pub struct RowUpdates {
     /// Checksum of each row's contents, if known.
     pub hashes: Vec<Option<[u8; 32]>>,
     /// Metadata of rows that have changed since.
@@ -38,7 +40,7 @@ pub struct Later {
 }
 
 /// The file of a catalog, before its rows are written.
-pub struct Draft {
+pub struct CatalogDraft {
     encoder: Encoder,
     out: CatalogOutput,
     snapshot: Option<SnapshotRecord>,
@@ -46,11 +48,11 @@ pub struct Draft {
     gone_mounts: Vec<GoneMount>,
 }
 
-impl Draft {
-    /// Creates a file, renamed into place by [`Sealed::publish`].
-    pub fn create(file: &[u8]) -> Result<Draft, Error> {
+impl CatalogDraft {
+    /// Creates a file, renamed into place by [`SealedCatalog::publish`].
+    pub fn create(file: &[u8]) -> Result<CatalogDraft, Error> {
         let (encoder, out) = CatalogOutput::create(file)?;
-        Ok(Draft {
+        Ok(CatalogDraft {
             encoder,
             out,
             snapshot: None,
@@ -61,15 +63,15 @@ impl Draft {
 
     /// Records the id of the archive.
     #[must_use]
-    pub fn with_archive(self, id: ArchiveId) -> Draft {
+    pub fn with_archive(self, id: ArchiveId) -> CatalogDraft {
         let archive = Some(id);
-        Draft { archive, ..self }
+        CatalogDraft { archive, ..self }
     }
 
     /// Records the mounts that have disappeared.
     #[must_use]
-    pub fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> Draft {
-        Draft {
+    pub fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> CatalogDraft {
+        CatalogDraft {
             gone_mounts,
             ..self
         }
@@ -77,8 +79,8 @@ impl Draft {
 
     /// Records the snapshot made of the rows.
     #[must_use]
-    pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> Draft {
-        Draft { snapshot, ..self }
+    pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> CatalogDraft {
+        CatalogDraft { snapshot, ..self }
     }
 
     /// Writes the rows that `keep` selects. For each row group in order, `next` waits until its
@@ -92,12 +94,12 @@ impl Draft {
         self,
         rows: &Rows,
         options: Options,
-        keep: impl Fn(usize) -> Keep + Sync,
+        keep: impl Fn(usize) -> RowInclusion + Sync,
         next: impl FnMut() -> Result<P, Error> + Send,
-        later: impl Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
+        later: impl Fn(Range<usize>, P) -> Result<RowUpdates, Error> + Sync,
         is_complete: impl FnOnce() -> bool,
-    ) -> Result<Sealed, Error> {
-        let Draft {
+    ) -> Result<SealedCatalog, Error> {
+        let CatalogDraft {
             encoder,
             out,
             snapshot,
@@ -179,9 +181,9 @@ struct Groups<'a, K, N, L> {
 
 impl<P, K, N, L> Groups<'_, K, N, L>
 where
-    K: Fn(usize) -> Keep + Sync,
+    K: Fn(usize) -> RowInclusion + Sync,
     N: FnMut() -> Result<P, Error> + Send,
-    L: Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
+    L: Fn(Range<usize>, P) -> Result<RowUpdates, Error> + Sync,
 {
     fn len(&self) -> usize {
         self.rows.len().div_ceil(self.size)
@@ -228,23 +230,23 @@ where
     fn encode(
         &self,
         all: Range<usize>,
-        later: &Later,
+        later: &RowUpdates,
         sum: &mut RowTotals,
         append: impl Fn(ParquetResult<EncodedGroup>),
     ) {
         let rows = self.rows;
         let first = all.start;
-        let mut above = Above::before(rows, first);
+        let mut above = RowAncestors::before(rows, first);
         let mut kept = KeptRows::default();
         for row in all {
             let (dir, path) = above.enter(rows, row);
             let keep = (self.keep)(row);
-            if keep == Keep::Row {
+            if keep == RowInclusion::Row {
                 if kept.add(row, dir, path) {
                     append(self.encode_kept(&mut kept, first, later, sum));
                 }
             } else {
-                sum.is_partial |= keep == Keep::Nowhere;
+                sum.is_partial |= keep == RowInclusion::Nowhere;
                 if rows.totals().is_some() {
                     sum.subtract(dir, rows.name(row), rows.meta(row));
                 }
@@ -259,7 +261,7 @@ where
         &self,
         kept: &mut KeptRows,
         first: usize,
-        Later { hashes, amended }: &Later,
+        RowUpdates { hashes, amended }: &RowUpdates,
         sum: &mut RowTotals,
     ) -> ParquetResult<EncodedGroup> {
         let rows = self.rows;
@@ -319,7 +321,7 @@ impl KeptRows {
 
 /// Whether a catalog contains a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum RowInclusion {
     /// The catalog contains the row.
     Row,
     /// The catalog of another part contains the row.
@@ -332,7 +334,7 @@ pub enum Keep {
 /// ignored.
 pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     let mut sums: Vec<RowTotals> = (0..pieces).map(|_| RowTotals::default()).collect();
-    let mut above = Above::default();
+    let mut above = RowAncestors::default();
     for (row, piece) in piece_of.iter().enumerate() {
         let (dir, _) = above.enter(rows, row);
         if let Some(sum) = sums.get_mut(*piece as usize) {
@@ -449,7 +451,7 @@ impl RowDirectory {
 
 /// The directories above a row.
 #[derive(Default)]
-struct Above {
+struct RowAncestors {
     /// The directories, each with the end of its subtree's rows, and the length of its path.
     open: Vec<(usize, usize, RowDirectory)>,
     /// Path of the innermost directory, relative to its SRC.
@@ -464,11 +466,11 @@ struct RowDirectory {
     chain: u64,
 }
 
-impl Above {
+impl RowAncestors {
     /// The directories above a row, before the row itself is entered.
-    fn before(rows: &Rows, row: usize) -> Above {
+    fn before(rows: &Rows, row: usize) -> RowAncestors {
         let up = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir));
-        let mut above = Above::default();
+        let mut above = RowAncestors::default();
         for dir in up.collect::<Vec<usize>>().into_iter().rev() {
             above.enter(rows, dir);
         }

@@ -19,11 +19,11 @@ use walk::entry::Time;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
 use super::about::{About, Options, Root};
-use super::output::{CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, Sealed};
+use super::output::{CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, SealedCatalog};
 use super::schema::{GROUP, GROUP_BYTES, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
-use crate::part::{Last, Parts, may_have_changed, relative};
+use crate::part::{CachedPart, Parts, may_have_changed, relative};
 use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
 /// Maximum rows that a worker collects in a chunk. All workers together hold at most half a row
@@ -110,7 +110,7 @@ impl Catalog {
     }
 
     /// Writes the remaining rows. `complete`: nothing was skipped.
-    pub fn seal(self, report: &WalkReport, complete: bool) -> Result<Sealed, Error> {
+    pub fn seal(self, report: &WalkReport, complete: bool) -> Result<SealedCatalog, Error> {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
             let sorted = Sorted::new(chunks);
@@ -218,7 +218,7 @@ struct ChunkCollector<'a> {
     totals: Totals,
     racy: u64,
     at_rest_before: Time,
-    last: Option<Last>,
+    last: Option<CachedPart>,
     to: &'a Catalog,
 }
 
@@ -285,13 +285,13 @@ impl Drop for ChunkCollector<'_> {
 
 /// The rows of some chunks, sorted by directory, and by name within a directory.
 struct Sorted {
-    chunks: Vec<Frozen>,
+    chunks: Vec<FrozenChunk>,
     dirs: Vec<Bytes>,
     order: Vec<RowPlace>,
 }
 
 /// A chunk that no longer grows.
-struct Frozen {
+struct FrozenChunk {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
     rows: Vec<QueuedEntry>,
@@ -299,7 +299,7 @@ struct Frozen {
     ranks: Vec<u32>,
 }
 
-impl Frozen {
+impl FrozenChunk {
     fn name(&self, row: &QueuedEntry) -> &[u8] {
         &self.bytes[row.name.0..row.name.1]
     }
@@ -319,14 +319,14 @@ struct RowPlace {
 }
 
 /// Sorts the directories of some chunks, and gives each its rank.
-fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
+fn rank_directories(chunks: Vec<Chunk>) -> (Vec<FrozenChunk>, Vec<Bytes>) {
     let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
-    let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
+    let mut frozen: Vec<FrozenChunk> = Vec::with_capacity(chunks.len());
     for (nth, Chunk { bytes, dirs, rows }) in chunks.into_iter().enumerate() {
         let bytes = Bytes::from(bytes);
         let places = dirs.iter().enumerate();
         all.extend(places.map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
-        frozen.push(Frozen {
+        frozen.push(FrozenChunk {
             ranks: vec![0; dirs.len()],
             bytes,
             dirs,
@@ -345,7 +345,7 @@ fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
 }
 
 /// Sorts rows by directory with a counting sort; also returns the end of each directory.
-fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<RowPlace>, Vec<usize>) {
+fn by_directory(chunks: &[FrozenChunk], dirs: usize) -> (Vec<RowPlace>, Vec<usize>) {
     let mut ends = vec![0usize; dirs + 1];
     for chunk in chunks {
         for row in &chunk.rows {

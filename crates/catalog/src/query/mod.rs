@@ -19,7 +19,7 @@ use gate::machine::processors;
 use walk::Sink;
 use walk::group::Groups;
 use walk::predicate::Predicates;
-use walk::predicate::select::Selected;
+use walk::predicate::select::SelectionSink;
 
 use crate::error::Error;
 pub use data_set::DataSet;
@@ -40,7 +40,7 @@ impl DataSet {
         if predicates.is_all() || !needs_all {
             return self.read(predicates, sink);
         }
-        let selected = Selected::new(predicates, sink);
+        let selected = SelectionSink::new(predicates, sink);
         self.read(&Predicates::default(), &selected)?;
         selected.finish(|_| true);
         Ok(())

@@ -10,11 +10,11 @@ use gate::process::spare_open_files;
 use gate::sync::Mutex;
 use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker};
 
-use super::heap::{Heap, Piece, key};
-use super::order::{Ordered, order};
-use super::packed::{Class, Common, Packed};
+use super::heap::{DirectoryRows, Heap, key};
+use super::order::{OrderedRows, order};
+use super::packed::{Packed, RowClass, SharedValues};
 use super::tree::{Rows, Source};
-use crate::part::{Last, Part, Parts};
+use crate::part::{CachedPart, Part, Parts};
 use crate::tick::wait_for_tick;
 use crate::warning::WarningKind;
 
@@ -29,7 +29,7 @@ pub struct Collector<'a> {
     diagnostics: &'a Diagnostics,
     parts: Parts,
     begun: Moment,
-    common: Mutex<Common>,
+    common: Mutex<SharedValues>,
     heap: Mutex<Heap>,
     /// Totals over all entries, if requested.
     sum: Option<Mutex<Totals>>,
@@ -100,7 +100,7 @@ impl<'a> Collector<'a> {
     pub fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
         if by.is_some() {
-            self.keep_open(0, || mount.top.fd.again());
+            self.keep_open(0, || mount.top.fd.try_clone());
         }
         self.wait(Some(mount.statfs.magic));
     }
@@ -140,7 +140,7 @@ impl<'a> Collector<'a> {
         let heap = self.heap.into_inner();
         let common = self.common.into_inner();
         let mut sources = self.sources;
-        let Ordered {
+        let OrderedRows {
             mut rows,
             order,
             mut names,
@@ -185,7 +185,7 @@ impl Sink for Collector<'_> {
             && let Some(&source) = self.dirs.get(mount.top.key.hash as usize)
         {
             self.parts.turn_to(source as usize);
-            self.keep_open(source, || mount.top.fd.again());
+            self.keep_open(source, || mount.top.fd.try_clone());
         }
         self.parts.begin(mount, by, self.with_tokens);
         let statfs = &mount.statfs;
@@ -209,11 +209,11 @@ struct RowBatch<'a> {
     to: &'a Collector<'a>,
     heap: Heap,
     sum: Totals,
-    last: Option<Last>,
+    last: Option<CachedPart>,
     /// The class of the last row with its number, and the numbers of all classes that this thread
     /// has used.
-    class: Option<(Class, u32)>,
-    classes: HashMap<Class, u32>,
+    class: Option<(RowClass, u32)>,
+    classes: HashMap<RowClass, u32>,
 }
 
 impl<'a> RowBatch<'a> {
@@ -233,7 +233,7 @@ impl<'a> RowBatch<'a> {
 
     fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
         let part = self.to.parts.find(&mut self.last, meta, dir, name);
-        let class = Class::new(meta, part.number);
+        let class = RowClass::new(meta, part.number);
         let number = match self.class {
             Some((last, number)) if last == class => number,
             _ => *self
@@ -281,7 +281,7 @@ impl Worker for RowBatch<'_> {
                 let key = key(dir.key);
                 match self.heap.pieces.last_mut() {
                     Some(last) if last.dir == key && last.rows.end == number => last.rows.end += 1,
-                    _ => self.heap.pieces.push(Piece {
+                    _ => self.heap.pieces.push(DirectoryRows {
                         dir: key,
                         rows: number..number + 1,
                     }),

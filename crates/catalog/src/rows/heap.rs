@@ -16,7 +16,7 @@ pub(super) fn key(dir: DirKey) -> Key {
 
 /// Consecutive rows of one directory.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct DirectoryRows {
     pub(super) dir: Key,
     pub(super) rows: Range<u32>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Piece {
 pub(super) struct Heap {
     pub(super) rows: Vec<Packed>,
     pub(super) names: PackedNames,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<DirectoryRows>,
     /// Rows of directories, with their keys.
     pub(super) dirs: Vec<(Key, u32)>,
     /// Indexes of SRCs, and their rows.
@@ -63,7 +63,7 @@ impl Heap {
             ..row
         }));
         self.names.0.append(&mut other.names.0);
-        let pieces = other.pieces.drain(..).map(|piece| Piece {
+        let pieces = other.pieces.drain(..).map(|piece| DirectoryRows {
             rows: piece.rows.start + rows..piece.rows.end + rows,
             ..piece
         });

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use base::pool::in_pieces;
 
-use super::heap::{Heap, Key, Piece};
-use super::packed::{Common, NONE, Packed, PackedNames};
+use super::heap::{DirectoryRows, Heap, Key};
+use super::packed::{NONE, Packed, PackedNames, SharedValues};
 use crate::head;
 
 /// Rows with parents resolved, and their archive order.
-pub(super) struct Ordered {
+pub(super) struct OrderedRows {
     pub(super) rows: Vec<Packed>,
     pub(super) order: Vec<u32>,
     pub(super) names: PackedNames,
@@ -22,7 +22,7 @@ pub(super) struct Ordered {
 }
 
 /// The entries of all directories, grouped by directory.
-struct Inside {
+struct EntriesByDirectory {
     rows: Vec<u32>,
     /// Position of each directory's first entry, by directory number.
     begins: Vec<u32>,
@@ -30,11 +30,15 @@ struct Inside {
     kept: Vec<u32>,
 }
 
-impl Inside {
+impl EntriesByDirectory {
     /// Groups pieces by directory number, with a counting sort; pieces of unknown directories are
     /// dropped.
-    fn new(pieces: Vec<Piece>, numbers: &HashMap<Key, u32>, dirs: usize) -> Inside {
-        let number = |piece: &Piece| numbers.get(&piece.dir).copied();
+    fn new(
+        pieces: Vec<DirectoryRows>,
+        numbers: &HashMap<Key, u32>,
+        dirs: usize,
+    ) -> EntriesByDirectory {
+        let number = |piece: &DirectoryRows| numbers.get(&piece.dir).copied();
         let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
         let mut begins = vec![0u32; dirs + 2];
         for (piece, dir) in pieces.iter().zip(&dir_of) {
@@ -56,14 +60,14 @@ impl Inside {
                 *place += len as u32;
             }
         }
-        Inside {
+        EntriesByDirectory {
             rows,
             begins,
             kept: vec![0; dirs],
         }
     }
 
-    fn sort(&mut self, rows: &[Packed], names: &PackedNames, common: &Common) {
+    fn sort(&mut self, rows: &[Packed], names: &PackedNames, common: &SharedValues) {
         /// Minimum number of directories for a thread.
         const WORTH: usize = if cfg!(test) { 2 } else { 1 << 10 };
         let begins = &self.begins;
@@ -105,7 +109,7 @@ fn number_directories(rows: &mut [Packed], dirs: &[(Key, u32)]) -> HashMap<Key, 
 
 /// Sorts rows into archive order by an array of indexes. The rows themselves stay, because those of
 /// a directory are mostly adjacent, and moving them would take longer than the indirection.
-pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
+pub(super) fn order(heap: Heap, common: &SharedValues) -> OrderedRows {
     let Heap {
         mut rows,
         names,
@@ -116,7 +120,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     // Until a directory's parent is resolved, its field `parent` holds the number of the directory
     // itself.
     let numbers = number_directories(&mut rows, &dirs);
-    let mut inside = Inside::new(pieces, &numbers, dirs.len());
+    let mut inside = EntriesByDirectory::new(pieces, &numbers, dirs.len());
     drop(numbers);
     inside.sort(&rows, &names, common);
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
@@ -154,7 +158,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
     ends.sort_unstable();
     let lost = rows.len() - order.len() - twice;
-    Ordered {
+    OrderedRows {
         rows,
         order,
         names,
@@ -171,7 +175,7 @@ fn sort_entries(
     scratch: &mut Vec<(u64, u32)>,
     rows: &[Packed],
     names: &PackedNames,
-    common: &Common,
+    common: &SharedValues,
     begins: &[u32],
 ) -> usize {
     let name = |row: u32| names.get(rows[row as usize].name);

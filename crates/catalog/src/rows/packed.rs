@@ -9,7 +9,7 @@ use walk::{FileType, Meta};
 /// Denotes no row.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A packed row. A value that does not fit is replaced by its index in [`Common`].
+/// A packed row. A value that does not fit is replaced by its index in [`SharedValues`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed {
     pub(super) ino: u64,
@@ -26,7 +26,7 @@ pub(super) struct Packed {
 
 /// Values shared by many rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Class {
+pub(super) struct RowClass {
     pub(super) mode: u32,
     pub(super) nlink: u32,
     pub(super) uid: u32,
@@ -41,9 +41,9 @@ pub(super) struct Class {
     pub(super) part: u32,
 }
 
-impl Class {
-    pub(super) fn new(meta: &Meta, part: u32) -> Class {
-        Class {
+impl RowClass {
+    pub(super) fn new(meta: &Meta, part: u32) -> RowClass {
+        RowClass {
             mode: meta.mode,
             nlink: meta.nlink,
             uid: meta.uid,
@@ -61,30 +61,30 @@ impl Class {
 }
 
 /// A value that does not fit into a packed row.
-pub(super) enum Wide {
+pub(super) enum OversizeValue {
     Time(Time),
     Blocks(u64),
 }
 
 /// Values shared by rows, and values that do not fit into a packed row.
 #[derive(Debug, Default)]
-pub(super) struct Common {
-    pub(super) classes: Vec<Class>,
-    pub(super) numbers: HashMap<Class, u32>,
+pub(super) struct SharedValues {
+    pub(super) classes: Vec<RowClass>,
+    pub(super) numbers: HashMap<RowClass, u32>,
     pub(super) times: Vec<Time>,
     pub(super) blocks: Vec<u64>,
 }
 
 /// The earliest second that can be packed, in 1901.
 pub(super) const EARLIEST: i64 = -(1 << 31);
-/// Marks a packed time whose seconds are an index into [`Common::times`].
+/// Marks a packed time whose seconds are an index into [`SharedValues::times`].
 pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
-/// Flag of a block count that is an index into [`Common::blocks`].
+/// Flag of a block count that is an index into [`SharedValues::blocks`].
 const WIDE_BLOCKS: u32 = 1 << 31;
 
 /// Packs a time: 34 bits of seconds since [`EARLIEST`], which last until 2446 like those of ext4,
 /// and 30 bits of nanoseconds.
-fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
+fn pack(time: Time, mut wide: impl FnMut(OversizeValue) -> u64) -> u64 {
     let seconds = time
         .sec
         .checked_sub(EARLIEST)
@@ -93,12 +93,16 @@ fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
         Some(seconds) if seconds < 1 << 34 && time.nsec < 1_000_000_000 => {
             seconds << 30 | u64::from(time.nsec)
         }
-        _ => wide(Wide::Time(time)) << 30 | WIDE_TIME,
+        _ => wide(OversizeValue::Time(time)) << 30 | WIDE_TIME,
     }
 }
 
 impl Packed {
-    pub(super) fn new(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
+    pub(super) fn new(
+        meta: &Meta,
+        class: u32,
+        mut wide: impl FnMut(OversizeValue) -> u64,
+    ) -> Packed {
         let btime = meta.btime.unwrap_or_default();
         let blocks = u32::try_from(meta.blocks);
         let blocks = blocks.ok().filter(|blocks| blocks & WIDE_BLOCKS == 0);
@@ -107,7 +111,8 @@ impl Packed {
             size: meta.size,
             times: [meta.atime, meta.mtime, meta.ctime, btime].map(|t| pack(t, &mut wide)),
             name: 0,
-            blocks: blocks.unwrap_or_else(|| wide(Wide::Blocks(meta.blocks)) as u32 | WIDE_BLOCKS),
+            blocks: blocks
+                .unwrap_or_else(|| wide(OversizeValue::Blocks(meta.blocks)) as u32 | WIDE_BLOCKS),
             class,
             generation: meta.generation.unwrap_or(0),
             parent: NONE,
@@ -115,21 +120,21 @@ impl Packed {
     }
 }
 
-impl Common {
-    pub(super) fn class(&mut self, class: Class) -> u32 {
+impl SharedValues {
+    pub(super) fn class(&mut self, class: RowClass) -> u32 {
         *self.numbers.entry(class).or_insert_with(|| {
             self.classes.push(class);
             self.classes.len() as u32 - 1
         })
     }
 
-    pub(super) fn keep(&mut self, wide: Wide) -> u64 {
+    pub(super) fn keep(&mut self, wide: OversizeValue) -> u64 {
         match wide {
-            Wide::Time(time) => {
+            OversizeValue::Time(time) => {
                 self.times.push(time);
                 self.times.len() as u64 - 1
             }
-            Wide::Blocks(blocks) => {
+            OversizeValue::Blocks(blocks) => {
                 self.blocks.push(blocks);
                 self.blocks.len() as u64 - 1
             }

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use walk::entry::Time;
 use walk::{Diagnostics, Dir, DirKey, Entry, Meta, Sink};
 
-use super::packed::{Class, Common, EARLIEST, Packed, PackedNames, WIDE_TIME};
+use super::packed::{EARLIEST, Packed, PackedNames, RowClass, SharedValues, WIDE_TIME};
 use super::*;
-use crate::format::{Draft, Keep, Later, Options};
+use crate::format::{CatalogDraft, Options, RowInclusion, RowUpdates};
 
 fn collector(diagnostics: &Diagnostics) -> Collector<'_> {
     collector_with_sum(diagnostics, false)
@@ -180,16 +180,16 @@ fn panic_of_a_thread_fails_the_catalog() {
     let file = place.path().join("catalog");
     let panics = |row| match row {
         70_000 => panic!("as planned"),
-        _ => Keep::Row,
+        _ => RowInclusion::Row,
     };
-    let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
+    let draft = CatalogDraft::create(file.as_os_str().as_bytes()).unwrap();
     let write = || {
         draft.write(
             &rows,
             Options::default(),
             panics,
             || Ok(()),
-            |_, ()| Ok(Later::default()),
+            |_, ()| Ok(RowUpdates::default()),
             || true,
         )
     };
@@ -223,9 +223,9 @@ fn amended_rows_are_in_the_digest() {
         );
         let rows = to.finish(std::iter::empty());
         assert_eq!(rows.totals().is_some(), with_sum);
-        let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
+        let draft = CatalogDraft::create(file.as_os_str().as_bytes()).unwrap();
         let later = |_, ()| {
-            Ok(Later {
+            Ok(RowUpdates {
                 hashes: Vec::new(),
                 amended: amended.iter().copied().collect(),
             })
@@ -234,8 +234,8 @@ fn amended_rows_are_in_the_digest() {
             &rows,
             Options::default(),
             |row| match row == left_out {
-                true => Keep::Nowhere,
-                false => Keep::Row,
+                true => RowInclusion::Nowhere,
+                false => RowInclusion::Row,
             },
             || Ok(()),
             later,
@@ -340,8 +340,8 @@ proptest! {
             ino, mode, nlink, uid, gid, size, blocks, atime, mtime, ctime, btime, rdev: dev, dev, mount, attributes,
             generation, xattrs,
         };
-        let mut common = Common::default();
-        let class = common.class(Class::new(&meta, 3));
+        let mut common = SharedValues::default();
+        let class = common.class(RowClass::new(&meta, 3));
         let first = Packed::new(&meta, class, |wide| common.keep(wide));
         let again = Packed::new(&meta, class, |wide| common.keep(wide));
         prop_assert_eq!((common.meta(&first), common.meta(&again)), (meta, meta));

@@ -8,7 +8,7 @@ use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{FileType, Meta, Moment, Totals};
 
-use super::packed::{Class, Common, NONE, Packed, PackedNames};
+use super::packed::{NONE, Packed, PackedNames, RowClass, SharedValues};
 use crate::part::Part;
 use crate::tick::after_a_tick;
 
@@ -21,7 +21,7 @@ pub struct Rows {
     /// For each row in archive order, its index in `rows`.
     pub(super) order: Vec<u32>,
     pub(super) names: PackedNames,
-    pub(super) common: Common,
+    pub(super) common: SharedValues,
     /// For each directory, ascending: its row, and the row after its last descendant.
     pub(super) ends: Vec<(u32, u32)>,
     pub(super) parts: Vec<Part>,
@@ -184,7 +184,7 @@ impl Rows {
         &self.rows[self.order[row] as usize]
     }
 
-    fn class(&self, row: usize) -> &Class {
+    fn class(&self, row: usize) -> &RowClass {
         &self.common.classes[self.packed(row).class as usize]
     }
 }

@@ -8,7 +8,7 @@ use base::Warning;
 use base::path::{below, components};
 use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Attributes, Want};
+use gate::fs::{AtFlags, Attributes, StatxMask};
 use gate::long::statx_long;
 use mounts::listed::is_still;
 use mounts::root::absolute;
@@ -101,7 +101,11 @@ pub fn gone_mounts(
     let about = reader.about();
     let is_placeholder = |part: &Part| {
         let at = joined(&dir(part.top), &part.path);
-        let seen = statx_long(&at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        let seen = statx_long(
+            &at,
+            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            Meta::WANT,
+        );
         part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
     };
     let place = |part: &Part| {
@@ -130,7 +134,7 @@ pub fn gone_mounts(
     };
     let is_bare =
         |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
-    let gone = Part::gone(
+    let gone = Part::find_missing(
         &about.parts,
         now.parts,
         is_same_place,
@@ -235,7 +239,11 @@ pub fn missed_mounts(
 
 /// Whether something is mounted at a path, with this device if given. `true` in case of doubt.
 fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
-    match statx_long(at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE) {
+    match statx_long(
+        at,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+        StatxMask::TYPE,
+    ) {
         Ok(seen) => {
             let is_it = dev.is_none_or(|dev| dev == seen.dev);
             seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it

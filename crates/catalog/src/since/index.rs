@@ -55,7 +55,7 @@ impl Identity {
 
     /// Whether both identities are of the same file. Generations are compared only if both are
     /// known.
-    pub fn is(&self, other: &Identity) -> bool {
+    pub fn is_same_file(&self, other: &Identity) -> bool {
         self.who == other.who && is_generation(self.generation, other.generation)
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
 
 /// A row of the catalog, as kept in the index.
 #[derive(Debug, Default)]
-pub struct Old {
+pub struct IndexedRow {
     /// Hash of the path.
     pub path: u64,
     fingerprint: u64,
@@ -97,7 +97,7 @@ pub struct Old {
 const DIRECTORY: u8 = 1 << 7;
 const RACY: u8 = 1 << 6;
 
-impl Old {
+impl IndexedRow {
     fn set(&mut self, fingerprint: u64, is_dir: bool, may_be_since: bool) {
         self.fingerprint = fingerprint;
         *self.state.get_mut() =
@@ -126,12 +126,12 @@ impl Old {
     }
 
     /// How far the row has been matched.
-    pub fn fate(&self) -> RowMatch {
+    pub fn row_match(&self) -> RowMatch {
         RowMatch::from_state(self.state.load(Relaxed))
     }
 
     /// Records a match, unless a better one is recorded. Returns whether it was recorded.
-    pub fn settle(&self, fate: RowMatch) -> bool {
+    pub fn record_match(&self, fate: RowMatch) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
         RowMatch::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
     }
@@ -160,7 +160,7 @@ impl RowMatch {
 }
 
 /// A hash table from path hashes to row numbers.
-struct Slots {
+struct PathHashTable {
     /// Slots with linear probing. A slot has a row number plus one in its lower bits, and bits of
     /// the path hash above; 0 is free.
     slots: Vec<u32>,
@@ -168,12 +168,12 @@ struct Slots {
     bits: u32,
 }
 
-impl Slots {
-    fn new(rows: usize) -> Slots {
+impl PathHashTable {
+    fn new(rows: usize) -> PathHashTable {
         let many = rows + rows / 2 + 1;
         let mut slots = large_room(many).unwrap_or_default();
         slots.resize(many, 0);
-        Slots {
+        PathHashTable {
             slots,
             bits: usize::BITS - rows.leading_zeros(),
         }
@@ -203,7 +203,7 @@ impl Slots {
     }
 
     /// Adds rows, numbered from `first`.
-    fn add_all(&mut self, first: u32, rows: &[Old]) {
+    fn add_all(&mut self, first: u32, rows: &[IndexedRow]) {
         for (row, old) in (first..).zip(rows) {
             self.add(old.path, row);
         }
@@ -240,8 +240,8 @@ impl Dirs {
 
 /// The rows of a catalog, indexed by path and, for directories, by identity.
 pub struct Index {
-    rows: Vec<Old>,
-    slots: Slots,
+    rows: Vec<IndexedRow>,
+    slots: PathHashTable,
     /// Positions of the rows in the catalog; empty if the whole catalog is loaded.
     places: Vec<u32>,
     /// The directories among the loaded rows.
@@ -256,7 +256,7 @@ impl Index {
     pub fn load(reader: &Reader) -> Result<Index, Error> {
         let (mut rows, mut slots) = empty(reader.about().entries as usize);
         let mut rest = &mut rows[..];
-        let mut groups: Vec<Mutex<(u32, &mut [Old])>> = Vec::new();
+        let mut groups: Vec<Mutex<(u32, &mut [IndexedRow])>> = Vec::new();
         for group in 0..reader.groups() {
             let (rows, later) = rest.split_at_mut(reader.rows(group));
             rest = later;
@@ -335,12 +335,12 @@ impl Index {
     }
 
     /// All rows, by number.
-    pub fn rows(&self) -> &[Old] {
+    pub fn rows(&self) -> &[IndexedRow] {
         &self.rows
     }
 
     /// A row by its number.
-    pub fn row(&self, row: u32) -> &Old {
+    pub fn row(&self, row: u32) -> &IndexedRow {
         &self.rows[row as usize]
     }
 
@@ -398,10 +398,10 @@ fn within(places: &[u32], first: u64) -> impl Iterator<Item = usize> + Clone {
 }
 
 /// Default rows, and a table with room for them.
-fn empty(many: usize) -> (Vec<Old>, Slots) {
+fn empty(many: usize) -> (Vec<IndexedRow>, PathHashTable) {
     let mut rows = large_room(many).unwrap_or_default();
-    rows.resize_with(many, Old::default);
-    (rows, Slots::new(many))
+    rows.resize_with(many, IndexedRow::default);
+    (rows, PathHashTable::new(many))
 }
 
 /// Loads rows of a row group, by position, into `into`, which is numbered from `first`; returns the
@@ -410,7 +410,7 @@ fn load(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize> + Clone,
-    (first, into): (u32, &mut [Old]),
+    (first, into): (u32, &mut [IndexedRow]),
 ) -> Result<Dirs, Error> {
     let mut all = Dirs {
         children: load_paths(reader, group, wanted.clone(), into)?,
@@ -452,7 +452,7 @@ fn load_paths(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize>,
-    into: &mut [Old],
+    into: &mut [IndexedRow],
 ) -> Result<HashMap<u64, u32>, Error> {
     let mut children: HashMap<u64, u32> = HashMap::new();
     let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
@@ -579,7 +579,7 @@ mod tests {
             let is_unchanged = index
                 .row(0)
                 .is_unchanged(&identity(now), fingerprint(identity(now).who, &meta(now)));
-            assert_eq!(is_unchanged, identity(then).is(&identity(now)));
+            assert_eq!(is_unchanged, identity(then).is_same_file(&identity(now)));
             is_unchanged
         };
         assert!(is(None, None) && is(None, Some(3)) && is(Some(3), None) && is(Some(3), Some(3)));
@@ -588,12 +588,12 @@ mod tests {
 
     #[test]
     fn a_better_fate_is_kept() {
-        let old = Old::default();
+        let old = IndexedRow::default();
         assert!(
-            old.settle(RowMatch::Doubtful)
-                && !old.settle(RowMatch::Doubtful)
-                && old.settle(RowMatch::Found)
+            old.record_match(RowMatch::Doubtful)
+                && !old.record_match(RowMatch::Doubtful)
+                && old.record_match(RowMatch::Found)
         );
-        assert!(!old.settle(RowMatch::Doubtful) && old.fate() == RowMatch::Found);
+        assert!(!old.record_match(RowMatch::Doubtful) && old.row_match() == RowMatch::Found);
     }
 }

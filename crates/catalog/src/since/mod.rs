@@ -27,7 +27,7 @@ pub use gone::GoneMount;
 pub use gone::{TreeNow, gone_mounts, missed_mounts};
 pub use tree::{ComparedTree, OtherRoot, check_root};
 pub use written::Differing;
-pub(crate) use written::give;
+pub(crate) use written::emit_entries;
 
 /// A step that only some engines support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ pub fn find_changes<'a, S>(
     let Some((by, started)) = by.and_then(|by| Some((by, start(&context, by)?))) else {
         return Ok(Proof::Unknown);
     };
-    let Some(since) = written::Since::ask(catalog, tree, &context, few)? else {
+    let Some(since) = written::ChangesSince::find_written(catalog, tree, &context, few)? else {
         return Ok(Proof::Unknown);
     };
     if let Some(evidence) = since.is_nothing() {

@@ -25,7 +25,7 @@ pub(crate) struct OutputArgs {
     /// --top is given, and the others sort by allocated space. With --sort bytes, --top N prints
     /// the N files with the largest size, with holes.
     #[arg(long, value_name = "FIELD")]
-    pub(crate) sort: Option<Sort>,
+    pub(crate) sort: Option<SortKey>,
     /// Print the N largest files (with --format du: directories), or groups
     #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX as usize))]
     pub(crate) top: Option<usize>,
@@ -65,7 +65,7 @@ impl Format {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sort {
+pub(crate) enum SortKey {
     /// By path, or by the name of the group
     #[value(alias = "path")]
     Name,
@@ -79,14 +79,14 @@ pub(crate) enum Sort {
     Count,
 }
 
-impl Sort {
+impl SortKey {
     /// The order of groups that `--sort` selects.
     pub(crate) fn of_groups(self) -> GroupOrder {
         match self {
-            Sort::Name => GroupOrder::Key,
-            Sort::Bytes => GroupOrder::Bytes,
-            Sort::Allocated => GroupOrder::Allocated,
-            Sort::Count => GroupOrder::Entries,
+            SortKey::Name => GroupOrder::Key,
+            SortKey::Bytes => GroupOrder::Bytes,
+            SortKey::Allocated => GroupOrder::Allocated,
+            SortKey::Count => GroupOrder::Entries,
         }
     }
 }

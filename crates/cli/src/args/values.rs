@@ -11,7 +11,7 @@ use archive::compression::{Compress, Compression};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use walk::Shard;
 
-use crate::date::{FORMS, When};
+use crate::date::{DumpTime, FORMS};
 
 /// Error: the value is not a whole number, or out of bounds.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -148,14 +148,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// Parses the time of a dump: a date, or a time relative to now.
-pub(crate) fn when(text: &str) -> Result<When, NotWhen> {
-    When::parse(text.trim()).ok_or(NotWhen)
+pub(crate) fn when(text: &str) -> Result<DumpTime, InvalidDumpTime> {
+    DumpTime::parse(text.trim()).ok_or(InvalidDumpTime)
 }
 
 /// Error: the value is not the time of a dump.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("use latest, today, yesterday, 2d, or a date in local time such as {FORMS}")]
-pub(crate) struct NotWhen;
+pub(crate) struct InvalidDumpTime;
 
 /// Parses a ratio of directories to files, such as `40:60`.
 pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {

@@ -6,7 +6,7 @@ use base::path::split;
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 
 use crate::date::Zone;
@@ -134,9 +134,11 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
             false => chain.join(" "),
         };
         let tone = match dump.status {
-            ArchiveStatus::Missing | ArchiveStatus::Replaced | ArchiveStatus::Damaged => Tone::Bad,
-            _ if dump.is_baseless || !record.unread.is_empty() => Tone::Bad,
-            _ => Tone::Plain,
+            ArchiveStatus::Missing | ArchiveStatus::Replaced | ArchiveStatus::Damaged => {
+                RowColour::Bad
+            }
+            _ if dump.is_baseless || !record.unread.is_empty() => RowColour::Bad,
+            _ => RowColour::Plain,
         };
         table.row(
             [

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use archive::gather::{Listed, ListedSource};
+use archive::gather::{ListedSource, SortedNames};
 use archive::names::{read_names, read_patterns};
 use base::path::{absolute, below, components};
 use catalog::Options;
@@ -126,7 +126,7 @@ pub(crate) fn read_list(
     }
     names.extend(bytes(sources));
     let last = files.last().map_or(&b""[..], |file| file.as_bytes());
-    Ok(Listed::new(last, &names)?)
+    Ok(SortedNames::new(last, &names)?)
 }
 
 fn tag_name() -> impl TypedValueParser<Value = OsString> {

@@ -12,7 +12,7 @@ use show::name::printable;
 use walk::entry::joined;
 
 use super::{CRLF, OLD_PARTS, RESTORE_ELSEWHERE, store_hint};
-use crate::date::When;
+use crate::date::DumpTime;
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
@@ -46,7 +46,7 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
 
 /// Whether the name of a missing catalog is a time, such as `yesterday`.
 fn is_time(path: &[u8]) -> bool {
-    str::from_utf8(path).is_ok_and(|text| When::parse(text).is_some())
+    str::from_utf8(path).is_ok_and(|text| DumpTime::parse(text).is_some())
 }
 
 fn has(dir: &[u8], name: &[u8]) -> bool {

@@ -13,7 +13,7 @@ use crate::error::Error;
 pub(crate) const PIECES: u32 = 16;
 
 /// The parts of a catalog that earlier attempts have finished.
-pub(crate) struct Earlier {
+pub(crate) struct EarlierParts {
     /// The name of the run to which the parts belong.
     pub(crate) run: Option<String>,
     pub(crate) parts: Vec<EarlierPart>,
@@ -25,7 +25,7 @@ pub(crate) struct EarlierPart {
     pub(crate) finished: Finished,
 }
 
-impl Earlier {
+impl EarlierParts {
     /// Finds the parts in a directory. `options` are those of any part; `run` is the name of the run, if it was
     /// given.
     ///
@@ -35,7 +35,7 @@ impl Earlier {
         dir: &[u8],
         (dirs, options, by): (&[Vec<u8>], &Options, Writer),
         run: Option<&String>,
-    ) -> Result<Earlier, Error> {
+    ) -> Result<EarlierParts, Error> {
         let any = options.shard.clone().unwrap_or_default();
         let part = |number| ShardOfRun {
             number,
@@ -43,7 +43,7 @@ impl Earlier {
         };
         let names = (0..any.of).map(|number| (part(number).file_name().into_bytes(), number));
         let names: HashMap<Vec<u8>, u32> = names.collect();
-        let mut found = Earlier {
+        let mut found = EarlierParts {
             run: run.cloned(),
             parts: Vec::new(),
         };

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use libc::c_long;
 
 use super::{bpf, raw, short};
-use crate::memory::Shared;
+use crate::memory::SharedWords;
 use crate::{Errno, Fd, Result};
 
 const MAP_CREATE: c_long = 0;
@@ -292,11 +292,11 @@ impl Map {
     ///
     /// # Errors
     /// `EINVAL` for a different type of map; the errors of mmap(2).
-    pub fn words(&self) -> Result<Shared> {
+    pub fn words(&self) -> Result<SharedWords> {
         if self.kind != Kind::Array {
             return Err(Errno::EINVAL);
         }
-        Shared::of_array(&self.fd, self.value * self.entries as usize)
+        SharedWords::of_array(&self.fd, self.value * self.entries as usize)
     }
 }
 

@@ -3,28 +3,28 @@
 use std::ffi::CStr;
 
 use super::temporary::Temporary;
-use super::writer::{FOR_OWNER, Fresh, set_mode};
+use super::writer::{FOR_OWNER, NewFile, set_mode};
 use crate::fs::{Open, openat, write};
 use crate::{Errno, Fd, Result};
 
 /// A lock file, which is removed when it is dropped, and when SIGINT, SIGTERM or SIGHUP ends the
 /// process.
 #[derive(Debug)]
-pub struct Held {
+pub struct LockFile {
     _name: Temporary,
 }
 
-impl Held {
+impl LockFile {
     /// Creates a file with these contents and this mode, whatever the umask. The file is complete
     /// when its name appears.
     ///
     /// # Errors
     /// `EEXIST` if the name exists; `EMFILE` if too many temporary names are in use; the errors of
     /// openat(2), write(2) and linkat(2).
-    pub fn create(dir: &Fd, name: &CStr, contents: &[u8], mode: u32) -> Result<Held> {
-        let mut fresh = match Fresh::unnamed(dir, FOR_OWNER)? {
+    pub fn create(dir: &Fd, name: &CStr, contents: &[u8], mode: u32) -> Result<LockFile> {
+        let mut fresh = match NewFile::unnamed(dir, FOR_OWNER)? {
             Some(fresh) => fresh,
-            None => Fresh::named(dir)?,
+            None => NewFile::named(dir)?,
         };
         set_mode(fresh.fd(), mode)?;
         let mut left = contents;
@@ -39,6 +39,6 @@ impl Held {
         let own_dir = openat(dir, c".", Open::PATH | Open::DIRECTORY)?;
         let mut held = Temporary::named(own_dir, name.to_owned());
         held.make(|dir, name| fresh.publish(dir, name))?;
-        Ok(Held { _name: held })
+        Ok(LockFile { _name: held })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use libc::c_int;
 
 use crate::create::{renameat2, unlinkat};
-use crate::fs::{At, Want, fsync, statx};
+use crate::fs::{AtFlags, StatxMask, fsync, statx};
 use crate::long::c_string;
 use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
@@ -59,7 +59,14 @@ impl Temporary {
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
-            if statx(&own.dir, &own.name, At::SYMLINK_NOFOLLOW, Want::empty()).is_ok() {
+            if statx(
+                &own.dir,
+                &own.name,
+                AtFlags::SYMLINK_NOFOLLOW,
+                StatxMask::empty(),
+            )
+            .is_ok()
+            {
                 continue;
             }
             match own.make(&mut make) {

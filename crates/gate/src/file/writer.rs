@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::temporary::Temporary;
 use crate::create::{fchmod, fchownat, in_proc, linkat, renameat2, unlinkat};
 use crate::fs::{
-    At, CWD, Dev, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
+    AtFlags, CWD, Dev, FileType, Open, Statx, StatxMask, create, fsync, openat, readlinkat, statx,
     sync_file_range, write,
 };
 use crate::long::{c_string, open_long, split_path, statx_long};
@@ -86,16 +86,16 @@ fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
 /// A new file that gets its name when it is complete, and disappears if the process ends before.
 /// Unlike a [`Writer`], it is created in an open directory, and is not synced to disk.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct NewFile {
     fd: Fd,
     temporary: Option<Temporary>,
 }
 
-impl Fresh {
+impl NewFile {
     /// Creates an `O_TMPFILE` with the permissions `mode`, less the umask. `Ok(None)` if the file
     /// system does not support it, or has no space for it.
-    pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
-        Ok(unnamed(dir, mode)?.map(|fd| Fresh {
+    pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<NewFile>> {
+        Ok(unnamed(dir, mode)?.map(|fd| NewFile {
             fd,
             temporary: None,
         }))
@@ -103,10 +103,10 @@ impl Fresh {
 
     /// Creates a file under a temporary name, accessible to its owner only. The name is removed
     /// when the process ends, except by SIGKILL.
-    pub fn named(dir: &Fd) -> Result<Fresh> {
+    pub fn named(dir: &Fd) -> Result<NewFile> {
         let dir = openat(dir, c".", Open::PATH | Open::DIRECTORY)?;
         let (fd, temporary) = named(dir, FOR_OWNER)?;
-        Ok(Fresh {
+        Ok(NewFile {
             fd,
             temporary: Some(temporary),
         })
@@ -188,12 +188,12 @@ impl OpenPlace {
     }
 
     fn statx(&self) -> Result<Statx> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        statx(&self.dir, &self.name, at, Want::BASIC_STATS)
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(&self.dir, &self.name, at, StatxMask::BASIC_STATS)
     }
 
     fn dir_statx(&self) -> Result<Statx> {
-        statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+        statx(&self.dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
     }
 
     fn others_may_write(&self) -> Result<bool> {
@@ -284,7 +284,7 @@ impl Destination {
             }
             let (parent, name) = split(&path);
             if name.is_empty() {
-                let seen = statx_long(&path, At::NO_AUTOMOUNT, Want::BASIC_STATS);
+                let seen = statx_long(&path, AtFlags::NO_AUTOMOUNT, StatxMask::BASIC_STATS);
                 let errno = seen.err().filter(|e| *e != Errno::ENOENT);
                 return Err(errno.unwrap_or(Errno::EISDIR).into());
             }
@@ -298,7 +298,7 @@ impl Destination {
                     // Open the symlink before the check: the name may be replaced meanwhile.
                     let how = Open::PATH | Open::NOFOLLOW;
                     let link = openat(&place.dir, &place.name, how)?;
-                    let seen = statx(&link, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                    let seen = statx(&link, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
                     place.check(&seen)?;
                     let target = readlinkat(&link, c"")?;
                     path = if target.starts_with(b"/") {
@@ -335,7 +335,7 @@ impl Writer {
             }
             Destination::Special(place, seen) => {
                 let fd = openat(&place.dir, &place.name, Open::WRONLY | Open::NOFOLLOW)?;
-                let now = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                let now = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
                 return match (now.dev, now.ino) == (seen.dev, seen.ino) {
                     true => Ok(Writer::to(fd, WriteTarget::Direct)),
                     false => Err(Errno::EACCES),
@@ -415,7 +415,7 @@ impl Writer {
 
     /// The attributes of the file being written.
     pub fn statx(&self) -> Result<Statx> {
-        statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+        statx(&self.fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
     }
 
     fn is_direct(&self) -> bool {
@@ -542,11 +542,11 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
-    match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
+    match linkat(fd, c"", dir, name, AtFlags::EMPTY_PATH) {
         // linkat(2) with an empty path needs CAP_DAC_READ_SEARCH before Linux 6.10; through /proc
         // it does not.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-            linkat(CWD, &in_proc(fd, b"")?, dir, name, At::SYMLINK_FOLLOW)
+            linkat(CWD, &in_proc(fd, b"")?, dir, name, AtFlags::SYMLINK_FOLLOW)
         }
         other => other,
     }
@@ -732,8 +732,8 @@ mod tests {
         let fd = open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let both = || {
             [
-                Fresh::unnamed(&fd, 0o640).unwrap().unwrap(),
-                Fresh::named(&fd).unwrap(),
+                NewFile::unnamed(&fd, 0o640).unwrap().unwrap(),
+                NewFile::named(&fd).unwrap(),
             ]
         };
         for (fresh, name) in both().iter_mut().zip([c"one", c"two"]) {
@@ -742,7 +742,7 @@ mod tests {
         }
         drop(both());
         assert_eq!(names(&dir), ["one", "two"]);
-        let mut late = Fresh::unnamed(&fd, 0o600).unwrap().unwrap();
+        let mut late = NewFile::unnamed(&fd, 0o600).unwrap().unwrap();
         assert_eq!(late.publish(&fd, c"one"), Err(Errno::EEXIST));
         unlinkat(&fd, c"one").unwrap();
         late.publish(&fd, c"one").unwrap();

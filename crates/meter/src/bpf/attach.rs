@@ -14,22 +14,22 @@ use std::time::Duration;
 use foldhash::HashSet;
 use gate::bpf::{Map, Program, prctl_unknown};
 use gate::fs::{CWD, Open, openat};
-use gate::process::{Child, Shared};
+use gate::process::{Child, SharedWords};
 use gate::{Errno, clock};
 
 use super::code::Code;
-use super::kit::{Kit, Maps, attach};
+use super::kit::{BpfObjects, Maps, attach};
 use super::layout::{adoption, announce, shared, slot};
-use super::reader::{Find, Reader};
+use super::reader::{ProcessFinder, Reader};
 use crate::attach::{MOST_LISTS, list_threads, myself, running};
 use crate::cgroup::Cgroup;
 use crate::collector::time_empty_call;
-use crate::error::{Error, Step, Unavailable};
-use crate::names::{Attached, OpenFiles};
+use crate::error::{Error, MeterStep, Unavailable};
+use crate::names::{AttachedProcess, OpenFiles};
 
 /// Enters running threads into the BPF maps.
-pub(super) struct Adopter<'a> {
-    words: &'a Shared,
+pub(super) struct ThreadRegistrar<'a> {
+    words: &'a SharedWords,
     maps: &'a Maps,
     cookie: [u64; 2],
     program: Program,
@@ -37,7 +37,7 @@ pub(super) struct Adopter<'a> {
 
 /// The result of entering a running thread into the map `tasks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Adopted {
+enum RegistrationOutcome {
     /// The thread is metered from now on.
     Now,
     /// The thread was metered before.
@@ -50,17 +50,17 @@ enum Adopted {
     Full,
 }
 
-impl<'a> Adopter<'a> {
+impl<'a> ThreadRegistrar<'a> {
     pub(super) fn new(
-        words: &'a Shared,
+        words: &'a SharedWords,
         maps: &'a Maps,
         cookie: [u64; 2],
         code: &Code,
-    ) -> Result<Adopter<'a>, Unavailable> {
+    ) -> Result<ThreadRegistrar<'a>, Unavailable> {
         if !code.knows_types() {
             return Err(Unavailable::AttachNeedsBtf);
         }
-        Ok(Adopter {
+        Ok(ThreadRegistrar {
             words,
             maps,
             cookie,
@@ -77,7 +77,10 @@ impl<'a> Adopter<'a> {
         let _attached = attach(c"sys_enter", &self.program)?;
         let mut attached = Vec::new();
         for &pid in processes {
-            if self.process(pid, reader).map_err(Step::WriteMaps.early())? {
+            if self
+                .process(pid, reader)
+                .map_err(MeterStep::WriteMaps.before_start())?
+            {
                 attached.push(pid);
             }
         }
@@ -101,13 +104,13 @@ impl<'a> Adopter<'a> {
                     continue;
                 }
                 match self.thread(pid, tid, number)? {
-                    Adopted::Now => {
+                    RegistrationOutcome::Now => {
                         adopted.push(tid);
                         is_complete = false;
                     }
-                    Adopted::Gone => is_complete = false,
-                    Adopted::Before | Adopted::Full => {}
-                    Adopted::Unborn => {
+                    RegistrationOutcome::Gone => is_complete = false,
+                    RegistrationOutcome::Before | RegistrationOutcome::Full => {}
+                    RegistrationOutcome::Unborn => {
                         is_complete = false;
                         continue;
                     }
@@ -127,7 +130,7 @@ impl<'a> Adopter<'a> {
         }
         reader.attached(
             number,
-            &Attached {
+            &AttachedProcess {
                 pid,
                 threads: adopted,
                 program: running(pid),
@@ -155,11 +158,11 @@ impl<'a> Adopter<'a> {
         Ok(number)
     }
 
-    fn thread(&self, pid: u32, tid: u32, slot: u64) -> gate::Result<Adopted> {
+    fn thread(&self, pid: u32, tid: u32, slot: u64) -> gate::Result<RegistrationOutcome> {
         let path = gate::long::c_string(format!("/proc/{pid}/task/{tid}").as_bytes())?;
         let thread = match openat(CWD, &path, Open::PATH | Open::DIRECTORY) {
             Ok(thread) => thread,
-            Err(Errno::ENOENT | Errno::ESRCH) => return Ok(Adopted::Gone),
+            Err(Errno::ENOENT | Errno::ESRCH) => return Ok(RegistrationOutcome::Gone),
             Err(errno) => return Err(errno),
         };
         let store = |word: usize, value: u64| self.words[word].store(value, Ordering::SeqCst);
@@ -174,14 +177,14 @@ impl<'a> Adopter<'a> {
         prctl_unknown(announce::THREAD, first, second);
         let result = self.words[shared::ADOPTED].load(Ordering::SeqCst);
         Ok(match result as i32 {
-            adoption::NOW => Adopted::Now,
-            adoption::BEFORE => Adopted::Before,
-            adoption::UNBORN => Adopted::Unborn,
+            adoption::NOW => RegistrationOutcome::Now,
+            adoption::BEFORE => RegistrationOutcome::Before,
+            adoption::UNBORN => RegistrationOutcome::Unborn,
             adoption::FULL => {
                 self.words[shared::UNFOLLOWED].fetch_add(1, Ordering::Relaxed);
-                Adopted::Full
+                RegistrationOutcome::Full
             }
-            adoption::GONE => Adopted::Gone,
+            adoption::GONE => RegistrationOutcome::Gone,
             // The kernel did not run the BPF program.
             _ => return Err(Errno::ENOSYS),
         })
@@ -190,17 +193,17 @@ impl<'a> Adopter<'a> {
 
 /// Meters a child of fathom briefly, to find the offset of a thread's registers, the depth of the
 /// PID namespace, and the cost of metering a call.
-pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
+pub(super) fn calibrate(kit: &BpfObjects) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(5);
     let words = &kit.words;
     let work = || {
         prctl_unknown(announce::COMMAND, kit.cookie[0], kit.cookie[1]);
         words[shared::EMPTY_CALL].store(time_empty_call(), Ordering::Relaxed);
     };
-    let mut child = Child::fork(work).map_err(Step::Fork.early())?;
+    let mut child = Child::fork(work).map_err(MeterStep::Fork.before_start())?;
     child.wait(LIMIT);
     match words[shared::SEEN].load(Ordering::Acquire) {
-        0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
+        0 => Err(MeterStep::BeSeen.before_start()(Errno::ENOSYS)),
         _ => Ok(()),
     }
 }
@@ -208,7 +211,7 @@ pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
 /// The members of a cgroup of version 1, which are listed periodically.
 pub(super) struct Members<'a> {
     cgroup: &'a Cgroup,
-    adopter: Adopter<'a>,
+    adopter: ThreadRegistrar<'a>,
     /// The processes that `cgroup.procs` contained when it was last read.
     known: HashSet<u32>,
     /// Earliest time to read `cgroup.procs` again, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -216,7 +219,7 @@ pub(super) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    pub(super) fn new(cgroup: &'a Cgroup, adopter: Adopter<'a>) -> Members<'a> {
+    pub(super) fn new(cgroup: &'a Cgroup, adopter: ThreadRegistrar<'a>) -> Members<'a> {
         Members {
             cgroup,
             adopter,
@@ -226,7 +229,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Find for Members<'_> {
+impl ProcessFinder for Members<'_> {
     fn find(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u32>, Error> {
         const INTERVAL: u64 = 20_000_000;
         let now = clock::monotonic();
@@ -247,13 +250,13 @@ impl Find for Members<'_> {
 }
 
 /// Tells the BPF programs to meter threads at their next call from now on.
-pub(super) fn begin_joins(kit: &Kit) -> Result<(), Error> {
+pub(super) fn begin_joins(kit: &BpfObjects) -> Result<(), Error> {
     let program = kit.code.load("fathom_join")?;
     let _attached = attach(c"sys_enter", &program)?;
     let [first, second] = kit.cookie;
     prctl_unknown(announce::JOINS, first, second);
     match kit.words[shared::OWN_PID].load(Ordering::Acquire) {
-        0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
+        0 => Err(MeterStep::BeSeen.before_start()(Errno::ENOSYS)),
         _ => Ok(()),
     }
 }

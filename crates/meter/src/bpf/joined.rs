@@ -4,23 +4,23 @@
 use foldhash::{HashMap, HashSet};
 
 use crate::attach::{Status, running, threads};
-use crate::names::{Attached, OpenFiles};
+use crate::names::{AttachedProcess, OpenFiles};
 
 /// State of processes whose threads are metered from their next call on.
 #[derive(Default)]
-pub(super) struct Joined {
+pub(super) struct JoinedProcesses {
     /// Executable and open files of each process when metering began.
     before: HashMap<u32, (Vec<u8>, OpenFiles)>,
     /// Start time and threads of each process.
     processes: HashMap<u32, (u64, HashSet<u32>)>,
 }
 
-impl Joined {
+impl JoinedProcesses {
     /// Reads the open files of these processes.
-    pub(super) fn before(processes: &[u32]) -> Joined {
+    pub(super) fn before(processes: &[u32]) -> JoinedProcesses {
         /// Maximum number of descriptors whose names are kept.
         const MOST: usize = 1 << 16;
-        let mut joined = Joined::default();
+        let mut joined = JoinedProcesses::default();
         let mut room = MOST;
         for &pid in processes {
             if room == 0 {
@@ -43,14 +43,14 @@ impl Joined {
     }
 
     /// Records that a running thread of a process with this executable is metered.
-    pub(super) fn join(&mut self, pid: u32, tid: u32, program: &[u8]) -> Newcomer {
+    pub(super) fn join(&mut self, pid: u32, tid: u32, program: &[u8]) -> JoinedThread {
         let start = Status::read(pid).map_or(0, |status| status.start);
         if let Some((began, known)) = self.processes.get_mut(&pid)
             && *began == start
         {
             return match known.insert(tid) {
-                true => Newcomer::Thread,
-                false => Newcomer::Known,
+                true => JoinedThread::Thread,
+                false => JoinedThread::Known,
             };
         }
         let mut all = threads(pid);
@@ -60,7 +60,7 @@ impl Joined {
         let known = all.iter().copied().collect();
         self.processes.insert(pid, (start, known));
         let (_, before) = self.before.remove(&pid).unwrap_or_default();
-        Newcomer::Process(Attached {
+        JoinedThread::Process(AttachedProcess {
             pid,
             threads: all,
             program: program.to_vec(),
@@ -78,9 +78,9 @@ impl Joined {
 }
 
 /// A running thread that is metered from now on, and its process if that is new.
-pub(super) enum Newcomer {
+pub(super) enum JoinedThread {
     /// The first thread of a process.
-    Process(Attached),
+    Process(AttachedProcess),
     /// Another thread of a known process.
     Thread,
     Known,

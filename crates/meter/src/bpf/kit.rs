@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
-use gate::process::Shared;
+use gate::process::SharedWords;
 use gate::{Errno, Fd, machine};
 
 use super::code::{CONFIG, Code, WORDS};
@@ -18,7 +18,7 @@ use crate::names::MOST_TASKS;
 
 /// The capacity of the maps. Zeroing all of it at creation takes most of the start-up time.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct MapCapacity {
     /// The maximum number of threads at a time; further threads are not metered.
     pub(super) tasks: u32,
     /// Processes that exec or fork before user space reads the maps, and calls by process, number
@@ -27,13 +27,13 @@ pub(super) struct Room {
     pub(super) cells: u32,
 }
 
-impl Room {
+impl MapCapacity {
     /// The capacity to meter a command: threads as in [`crate::names`], and as many cells as this
     /// machine can fill between two readings of the map.
-    pub(super) fn new() -> Room {
+    pub(super) fn new() -> MapCapacity {
         const CELLS: usize = 1 << 14;
         let cells = (CELLS * machine::processors()).next_power_of_two();
-        Room {
+        MapCapacity {
             tasks: MOST_TASKS as u32,
             slots: 1 << 12,
             cells: cells.clamp(2 * CELLS, 4 * CELLS) as u32,
@@ -67,7 +67,7 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    fn new(room: Room) -> Result<Maps, Errno> {
+    fn new(room: MapCapacity) -> Result<Maps, Errno> {
         let buckets = room.tasks.next_power_of_two() * bucket::PER_TASK;
         let (task, slot) = (task::LEN as usize, slot::LEN as usize);
         Ok(Maps {
@@ -108,11 +108,11 @@ impl Maps {
 }
 
 /// Maps, ring and attached programs. The kernel frees them when the descriptors are closed.
-pub(super) struct Kit {
+pub(super) struct BpfObjects {
     pub(super) maps: Maps,
-    pub(super) words: Shared,
+    pub(super) words: SharedWords,
     pub(super) ring: Ring,
-    pub(super) programs: Vec<Loaded>,
+    pub(super) programs: Vec<LoadedProgram>,
     pub(super) attached: Vec<Fd>,
     pub(super) cookie: [u64; 2],
     pub(super) code: Code,
@@ -120,27 +120,27 @@ pub(super) struct Kit {
     _config: Map,
 }
 
-impl Kit {
+impl BpfObjects {
     /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` returns
     /// the kernel's types.
     pub(super) fn new(
         find: impl FnOnce() -> Result<Types, Unavailable> + Send,
-        room: Room,
+        room: MapCapacity,
         calls: u64,
         joins: Option<Joins>,
-    ) -> Result<Kit, Unavailable> {
-        Kit::with(needed(&machine::uname().kernel), find, room, calls, joins)
+    ) -> Result<BpfObjects, Unavailable> {
+        BpfObjects::with(needed(&machine::uname().kernel), find, room, calls, joins)
     }
 
-    /// [`Kit::new`] with these programs. Zeroing tens of megabytes, verifying programs and parsing
+    /// [`BpfObjects::new`] with these programs. Zeroing tens of megabytes, verifying programs and parsing
     /// BTF run in parallel threads.
     pub(super) fn with(
         wanted: &[Tracepoint],
         find: impl FnOnce() -> Result<Types, Unavailable> + Send,
-        room: Room,
+        room: MapCapacity,
         calls: u64,
         joins: Option<Joins>,
-    ) -> Result<Kit, Unavailable> {
+    ) -> Result<BpfObjects, Unavailable> {
         let size = ring_size(calls);
         let (maps, types, ring) = std::thread::scope(|scope| {
             let others = Task::spawn(scope, || (find(), Ring::new("fathom_ring", size)))?;
@@ -170,7 +170,7 @@ impl Kit {
             .iter()
             .map(|(tracepoint, program)| attach(tracepoint.1, program))
             .collect();
-        Ok(Kit {
+        Ok(BpfObjects {
             maps,
             words,
             ring,
@@ -185,7 +185,7 @@ impl Kit {
 
 /// The name of a program, and the tracepoint to attach it to.
 pub(super) type Tracepoint = (&'static str, &'static CStr);
-pub(super) type Loaded = (Tracepoint, Program);
+pub(super) type LoadedProgram = (Tracepoint, Program);
 
 /// All programs. `fathom_enter`, which recognizes the command's prctl(2), is attached last, because
 /// all others are needed from then on. Programs `_2` run where the kernel skips the first: see
@@ -212,7 +212,7 @@ const FIRST_PROGRAMS: [Tracepoint; 5] = [
 ];
 
 /// The programs that a kernel of this release needs: before Linux 7.0, none is preempted. Since
-/// Linux 5.12, [`Kit::skipped_events`] tells if a kernel skipped one nevertheless.
+/// Linux 5.12, [`BpfObjects::skipped_events`] tells if a kernel skipped one nevertheless.
 pub(super) fn needed(release: &str) -> &'static [Tracepoint] {
     let major = release
         .split('.')
@@ -224,9 +224,9 @@ pub(super) fn needed(release: &str) -> &'static [Tracepoint] {
     }
 }
 
-impl Kit {
+impl BpfObjects {
     /// Upper bound of the forks, execs and exits on this machine for which no program ran.
-    pub(super) fn skipped_events(programs: &[Loaded]) -> u64 {
+    pub(super) fn skipped_events(programs: &[LoadedProgram]) -> u64 {
         let events = [
             c"sched_process_exit",
             c"sched_process_exec",
@@ -244,7 +244,7 @@ impl Kit {
 }
 
 /// Loads the programs, in one thread per processor.
-fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<Loaded>, Unavailable> {
+fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<LoadedProgram>, Unavailable> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut loaded = Vec::new();

@@ -46,22 +46,22 @@ mod types;
 use std::sync::atomic::Ordering;
 
 use gate::bpf::{Ring, prctl_unknown};
-use gate::command::Held;
-use gate::process::Ahead;
+use gate::command::HeldCommand;
+use gate::process::RaisedPriority;
 use gate::{Errno, Fd, clock};
 
-use self::attach::{Adopter, Members, begin_joins, calibrate, set_cgroup};
+use self::attach::{Members, ThreadRegistrar, begin_joins, calibrate, set_cgroup};
 use self::code::Code;
-use self::joined::Joined;
-use self::kit::{Kit, Loaded, Room};
+use self::joined::JoinedProcesses;
+use self::kit::{BpfObjects, LoadedProgram, MapCapacity};
 use self::layout::{Joins, announce, shared};
-use self::reader::{Find, MOST_REPORTED, Newcomers, Reader};
-use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
+use self::reader::{JoinPolicy, MOST_REPORTED, ProcessFinder, Reader};
+use crate::attach::{Attach, AttachTarget, all_processes, count_threads, ended_before};
 use crate::call::{Command, Listener, Meter, Metered};
 use crate::cgroup::Cgroup;
-use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
+use crate::collector::{Collector, CommandTiming, run_held, time_empty_call, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::error::{Error, MeterStep, Unavailable, WarningKind};
 
 /// The meter `bpf`.
 pub(crate) struct Bpf;
@@ -86,7 +86,7 @@ impl Meter for Bpf {
 
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
-        let kit = Kit::new(probe::find, Room::new(), calls, None)?;
+        let kit = BpfObjects::new(probe::find, MapCapacity::new(), calls, None)?;
         self.run_with(kit, unmetered_call, command, calls, to)
     }
 
@@ -98,11 +98,11 @@ impl Meter for Bpf {
     ) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
         let scope = Scope::new(&attach.target)?;
-        let kit = Kit::new(probe::find, scope.room(), calls, scope.joins())?;
+        let kit = BpfObjects::new(probe::find, scope.room(), calls, scope.joins())?;
         calibrate(&kit)?;
         let words = &kit.words;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
-        let adopter = || Adopter::new(words, &kit.maps, kit.cookie, &kit.code);
+        let adopter = || ThreadRegistrar::new(words, &kit.maps, kit.cookie, &kit.code);
         words[shared::LEFT].store(calls.min(MOST_REPORTED), Ordering::Relaxed);
         words[shared::BEGUN].store(1, Ordering::Release);
         let start = clock::monotonic();
@@ -116,18 +116,18 @@ impl Meter for Bpf {
                 (
                     attached.len(),
                     CpuTime::of_processes(&attached),
-                    Newcomers::None,
+                    JoinPolicy::None,
                 )
             }
             Scope::Members(cgroup) => {
                 members = Members::new(cgroup, adopter()?);
                 let attached = members.find(&mut reader)?;
                 let cpu = CpuTime::of_processes(&attached);
-                (attached.len(), cpu, Newcomers::Find(&mut members))
+                (attached.len(), cpu, JoinPolicy::Find(&mut members))
             }
             Scope::Joiners { processes, cgroup } => {
                 if calls > 0 {
-                    reader.expect(Joined::before(processes));
+                    reader.expect(JoinedProcesses::before(processes));
                 }
                 let cpu = cgroup.as_ref();
                 if let Some(cgroup) = cpu {
@@ -135,17 +135,17 @@ impl Meter for Bpf {
                 }
                 begin_joins(&kit)?;
                 let cpu = cpu.map_or_else(CpuTime::of_machine, CpuTime::of_cgroup);
-                (processes.len(), cpu, Newcomers::Join)
+                (processes.len(), cpu, JoinPolicy::Join)
             }
         };
         (attach.ready)(processes);
         let mut ring = kit.ring;
         {
-            let _ahead = Ahead::get(); // raise priority: unread records are lost
+            let _ahead = RaisedPriority::get(); // raise priority: unread records are lost
             let until = attach.until(start);
             reader.follow_attached(&mut ring, until, &mut cpu, come)?;
         }
-        let timing = Timing::detached(processes, start, cpu);
+        let timing = CommandTiming::detached(processes, start, cpu);
         detach(kit.attached);
         self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
     }
@@ -165,14 +165,14 @@ enum Scope {
 }
 
 impl Scope {
-    fn new(target: &Target) -> Result<Scope, Error> {
+    fn new(target: &AttachTarget) -> Result<Scope, Error> {
         Ok(match target {
-            Target::Processes(processes) => Scope::Processes(processes.clone()),
-            Target::Machine => Scope::Joiners {
+            AttachTarget::Processes(processes) => Scope::Processes(processes.clone()),
+            AttachTarget::Machine => Scope::Joiners {
                 processes: all_processes(),
                 cgroup: None,
             },
-            Target::Cgroup(path) => {
+            AttachTarget::Cgroup(path) => {
                 let cgroup = Cgroup::open(path)?;
                 if !cgroup.is_v2 {
                     return Ok(Scope::Members(cgroup));
@@ -194,14 +194,14 @@ impl Scope {
     }
 
     /// The capacity of the maps: each running thread that gets metered takes a slot.
-    fn room(&self) -> Room {
-        let room = Room::new();
+    fn room(&self) -> MapCapacity {
+        let room = MapCapacity::new();
         let Scope::Joiners { .. } = self else {
             return room;
         };
         let threads = count_threads().saturating_mul(2);
         let tasks = JOINERS.max(threads.next_power_of_two());
-        Room {
+        MapCapacity {
             tasks,
             slots: tasks,
             cells: room.cells.max(4 * JOINERS),
@@ -217,7 +217,7 @@ impl Bpf {
     /// in nanoseconds before they were loaded.
     fn run_with(
         &self,
-        kit: Kit,
+        kit: BpfObjects,
         unmetered_call: u64,
         command: &Command,
         calls: u64,
@@ -235,15 +235,15 @@ impl Bpf {
             words[shared::BEGUN].store(1, Ordering::Release);
             Ok(())
         };
-        let held =
-            Held::fork(&command.program, &command.args, prepare).map_err(Step::Fork.early())?;
+        let held = HeldCommand::fork(&command.program, &command.args, prepare)
+            .map_err(MeterStep::Fork.before_start())?;
         let mut ring = kit.ring;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
         let timing = {
-            let _ahead = Ahead::get(); // raise priority: unread records are lost
-            run_held(held, command, Step::BeSeen, |running| {
+            let _ahead = RaisedPriority::get(); // raise priority: unread records are lost
+            run_held(held, command, MeterStep::BeSeen, |running| {
                 let ended = reader.follow(running, &mut ring);
-                ended.map_err(Step::Wait.late())
+                ended.map_err(MeterStep::Wait.after_start())
             })?
         };
         detach(kit.attached);
@@ -253,17 +253,17 @@ impl Bpf {
     /// The result of the measurement. Detaches the programs.
     fn finish(
         &self,
-        programs: &[Loaded],
+        programs: &[LoadedProgram],
         reader: Reader<'_>,
         ring: &mut Ring,
         unmetered_call: u64,
-        timing: Timing,
+        timing: CommandTiming,
     ) -> Result<Metered, Error> {
-        let skipped = Kit::skipped_events(programs);
+        let skipped = BpfObjects::skipped_events(programs);
         let overhead = reader.empty_call().saturating_sub(unmetered_call);
         let mut metered = reader
             .finish(ring, self, overhead, timing)
-            .map_err(Step::ReadMaps.late())?;
+            .map_err(MeterStep::ReadMaps.after_start())?;
         metered.lost += skipped;
         warn_of(&mut metered, skipped, WarningKind::LostEvents);
         Ok(metered)

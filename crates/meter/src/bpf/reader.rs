@@ -11,21 +11,21 @@ use gate::bpf::Ring;
 use gate::clock;
 use gate::command::Running;
 use gate::notify::{Event, poll};
-use gate::process::Shared;
+use gate::process::SharedWords;
 
-use super::joined::{Joined, Newcomer};
+use super::joined::{JoinedProcesses, JoinedThread};
 use super::kit::Maps;
 use super::layout::{double, fork, kind, long, names, shared, slot, task, word};
 use super::long_calls;
 use super::record::{call_in, names_in, program_name};
-use super::slots::{Slots, read_spilt};
+use super::slots::{SlotSelection, read_spilt};
 use crate::attach::is_asked_to_stop;
-use crate::call::{Call, Ended, Fork, Meter, Metered};
-use crate::collector::{Collector, Timing, warn_of};
+use crate::call::{Call, CommandEnd, Fork, Meter, Metered};
+use crate::collector::{Collector, CommandTiming, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, WarningKind};
+use crate::error::{Error, MeterStep, WarningKind};
 use crate::executable::file_of;
-use crate::names::Attached;
+use crate::names::AttachedProcess;
 use crate::syscalls::NUMBERS;
 use crate::totals::{self, ProgramIndex, Sums};
 
@@ -37,7 +37,7 @@ const IDLE: Duration = Duration::from_millis(100);
 pub(super) const MOST_REPORTED: u64 = i64::MAX as u64;
 
 /// Finds new processes of a cgroup periodically.
-pub(super) trait Find {
+pub(super) trait ProcessFinder {
     /// Meters new processes, and returns them.
     ///
     /// # Errors
@@ -46,17 +46,17 @@ pub(super) trait Find {
 }
 
 /// How further processes come to be metered, besides the attached ones and their children.
-pub(super) enum Newcomers<'f> {
+pub(super) enum JoinPolicy<'f> {
     None,
     /// All threads of a cgroup2, or of the machine, are metered from their next call on.
     Join,
     /// Processes that enter a cgroup of version 1 are found by listing it.
-    Find(&'f mut dyn Find),
+    Find(&'f mut dyn ProcessFinder),
 }
 
 /// Reads the ring buffer and the maps while a command or processes are metered.
 pub(super) struct Reader<'a> {
-    words: &'a Shared,
+    words: &'a SharedWords,
     maps: &'a Maps,
     collector: Collector<'a>,
     /// The maximum number of calls to report, and the number read so far.
@@ -66,7 +66,7 @@ pub(super) struct Reader<'a> {
     names: HashMap<u32, Vec<u8>>,
     /// The executable of each slot (a process while it executes one program).
     programs: HashMap<u64, ProgramIndex>,
-    joined: Joined,
+    joined: JoinedProcesses,
     /// Numbers of slots and cells ever created, when the maps were last emptied.
     slots_before: u64,
     cells_before: u64,
@@ -74,7 +74,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(
-        words: &'a Shared,
+        words: &'a SharedWords,
         maps: &'a Maps,
         wanted: u64,
         collector: Collector<'a>,
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             read: 0,
             names: HashMap::new(),
             programs: HashMap::new(),
-            joined: Joined::default(),
+            joined: JoinedProcesses::default(),
             slots_before: 0,
             cells_before: 0,
         }
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A running process is metered from now on, in this slot.
-    pub(super) fn attached(&mut self, slot: u64, process: &Attached) {
+    pub(super) fn attached(&mut self, slot: u64, process: &AttachedProcess) {
         let program = self.collector.totals.program(&process.program);
         self.programs.insert(slot, program);
         self.collector.attach(process);
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
 
     /// Threads of running processes may be metered from now on; `joined` knows the open files of
     /// these.
-    pub(super) fn expect(&mut self, joined: Joined) {
+    pub(super) fn expect(&mut self, joined: JoinedProcesses) {
         self.joined = joined;
     }
 
@@ -126,28 +126,33 @@ impl<'a> Reader<'a> {
         ring: &mut Ring,
         until: Option<u64>,
         cpu: &mut CpuTime<'_>,
-        mut come: Newcomers<'_>,
+        mut come: JoinPolicy<'_>,
     ) -> Result<(), Error> {
         loop {
-            let all_have_ended = matches!(come, Newcomers::None) && self.shared(shared::LIVE) == 0;
+            let all_have_ended = matches!(come, JoinPolicy::None) && self.shared(shared::LIVE) == 0;
             let left = until.map(|until| until.saturating_sub(clock::monotonic()));
             let records = self.read_ring(ring);
             cpu.update();
             if all_have_ended || left == Some(0) || is_asked_to_stop() {
                 return Ok(());
             }
-            if let Newcomers::Find(members) = &mut come {
+            if let JoinPolicy::Find(members) = &mut come {
                 let found = members.find(self)?;
                 found.into_iter().for_each(|pid| cpu.add(pid));
             }
             let most = left.map_or(IDLE, Duration::from_nanos);
-            self.pause(records, ring, most).map_err(Step::Wait.late())?;
+            self.pause(records, ring, most)
+                .map_err(MeterStep::Wait.after_start())?;
         }
     }
 
     /// Reads until no metered thread is left, or until the command has ended and a signal asks
     /// fathom to stop.
-    pub(super) fn follow(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+    pub(super) fn follow(
+        &mut self,
+        running: &mut Running,
+        ring: &mut Ring,
+    ) -> gate::Result<CommandEnd> {
         let mut ended = None;
         loop {
             if ended.is_none() {
@@ -170,7 +175,7 @@ impl<'a> Reader<'a> {
             self.pause(records, ring, IDLE)?;
         }
         let ended = ended.map_or_else(|| running.wait(), Ok)?;
-        Ok(Ended::from(&ended))
+        Ok(CommandEnd::from(&ended))
     }
 
     /// Removes ended processes from maps that fill up, and waits for records, at most for `most`.
@@ -302,15 +307,15 @@ impl<'a> Reader<'a> {
             return;
         }
         match self.joined.join(pid, tid, &file) {
-            Newcomer::Process(process) => self.collector.attach(&process),
-            Newcomer::Thread => self.collector.fork(&Fork {
+            JoinedThread::Process(process) => self.collector.attach(&process),
+            JoinedThread::Thread => self.collector.fork(&Fork {
                 parent: pid,
                 pid,
                 tid,
                 shares_files: true,
                 shares_fs: true,
             }),
-            Newcomer::Known => {}
+            JoinedThread::Known => {}
         }
     }
 
@@ -334,7 +339,7 @@ impl<'a> Reader<'a> {
         // Read slots before cells: an ended slot gets no further calls, so that all its cells are
         // seen.
         let mut used = HashSet::new();
-        let slots = Slots::read(self.maps, programs, totals, all, |began| {
+        let slots = SlotSelection::read(self.maps, programs, totals, all, |began| {
             used.insert(began);
         })?;
         let mut gone = Vec::new();
@@ -363,7 +368,7 @@ impl<'a> Reader<'a> {
         } = self;
         collector.tick(|totals| {
             let mut sums = Sums::default();
-            let slots = Slots::read(maps, programs, totals, true, |_| {})?;
+            let slots = SlotSelection::read(maps, programs, totals, true, |_| {})?;
             let mut add = |program, _, number, calls, nanos, errno: Option<i32>| {
                 let errors = if errno.is_some() { calls } else { 0 };
                 totals::add(&mut sums, program, number, [calls, errors, nanos]);
@@ -385,7 +390,7 @@ impl<'a> Reader<'a> {
         ring: &mut Ring,
         meter: &dyn Meter,
         overhead: u64,
-        timing: Timing,
+        timing: CommandTiming,
     ) -> gate::Result<Metered> {
         self.read_ring(ring);
         self.harvest(true)?;

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use foldhash::{HashMap, HashMapExt};
-use gate::process::Shared;
+use gate::process::SharedWords;
 
 use super::kit::Maps;
 use super::layout::{double, shared, slot, sum, task, word};
@@ -13,22 +13,22 @@ use crate::syscalls::NUMBERS;
 use crate::totals::{ProgramIndex, Totals};
 
 /// Calls, nanoseconds and errors of a system call that the map of cells had no room for.
-pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
+pub(super) fn read_spilt(words: &SharedWords, number: usize) -> [u64; 3] {
     let at = shared::SPILL + 3 * number;
     [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
 }
 
 /// Receives calls with the same result: program, pid, number, calls, nanoseconds, error.
-pub(super) type Add<'a> = dyn FnMut(ProgramIndex, u32, u32, u64, u64, Option<i32>) + 'a;
+pub(super) type AddCalls<'a> = dyn FnMut(ProgramIndex, u32, u32, u64, u64, Option<i32>) + 'a;
 
 /// The slots (a process while it executes one program) whose calls to sum up.
-pub(super) struct Slots {
+pub(super) struct SlotSelection {
     pub(super) ended: HashMap<u64, (ProgramIndex, u32)>,
     /// Sum up the calls of all slots, and calls without a slot.
     all: bool,
 }
 
-impl Slots {
+impl SlotSelection {
     /// Reads the slots of ended processes, or all. `seen` is called with the program slot of each
     /// slot in the map.
     pub(super) fn read(
@@ -37,7 +37,7 @@ impl Slots {
         totals: &mut Totals,
         all: bool,
         mut seen: impl FnMut(u64),
-    ) -> gate::Result<Slots> {
+    ) -> gate::Result<SlotSelection> {
         let mut ended = HashMap::new();
         maps.slots.each(|key, value| {
             let began = double(value, slot::PROGRAM);
@@ -50,7 +50,7 @@ impl Slots {
                 ended.insert(double(key, 0), (program, pid));
             }
         })?;
-        Ok(Slots { ended, all })
+        Ok(SlotSelection { ended, all })
     }
 
     /// The program and the process of a slot; `None` if its calls are not summed up.
@@ -64,7 +64,7 @@ impl Slots {
     pub(super) fn each_cell(
         &self,
         maps: &Maps,
-        add: &mut Add<'_>,
+        add: &mut AddCalls<'_>,
         mut seen: impl FnMut(&[u8]),
     ) -> gate::Result<()> {
         maps.cells.each(|key, value| {
@@ -82,7 +82,7 @@ impl Slots {
     pub(super) fn each_task(
         &self,
         maps: &Maps,
-        add: &mut Add<'_>,
+        add: &mut AddCalls<'_>,
         read: &mut u64,
     ) -> gate::Result<()> {
         let mut buckets = Vec::new();

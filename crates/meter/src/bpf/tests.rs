@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::kit::{PROGRAMS, needed};
 use super::types::Types;
 use super::*;
-use crate::call::{Call, Ended, Total};
+use crate::call::{Call, CommandEnd, Total};
 use crate::skip::skip;
 use crate::tests::busy;
 
@@ -16,7 +16,7 @@ fn the_kernel_loads_the_programs_with_and_without_btf() {
     }
     for find in [probe::find, probe::probe] {
         for calls in [0, u64::MAX] {
-            Kit::with(&PROGRAMS, find, Room::new(), calls, None)
+            BpfObjects::with(&PROGRAMS, find, MapCapacity::new(), calls, None)
                 .map(drop)
                 .unwrap();
         }
@@ -32,7 +32,8 @@ fn the_kernel_loads_the_programs_that_attach() {
         return skip("a kernel with BTF is needed");
     }
     for joins in [Joins::All, Joins::Cgroup] {
-        let kit = Kit::with(&PROGRAMS, probe::find, Room::new(), 0, Some(joins)).unwrap();
+        let kit =
+            BpfObjects::with(&PROGRAMS, probe::find, MapCapacity::new(), 0, Some(joins)).unwrap();
         for name in ["fathom_adopt", "fathom_join"] {
             kit.code.load(name).map(drop).unwrap();
         }
@@ -48,9 +49,9 @@ fn without_btf_the_same_calls_are_counted() {
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
     let counted = |find: fn() -> Result<Types, Unavailable>| {
-        let kit = Kit::new(find, Room::new(), u64::MAX, None).unwrap();
+        let kit = BpfObjects::new(find, MapCapacity::new(), u64::MAX, None).unwrap();
         let metered = Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap();
-        assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
+        assert_eq!((metered.ended, metered.lost), (CommandEnd::Exited(0), 0));
         let named = |total: &Total| total.program.contains(&b'/') || !find().unwrap().are_complete;
         assert!(metered.totals.iter().all(named), "{:?}", metered.totals);
         by_number(&metered)
@@ -66,7 +67,7 @@ fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
     let command = Command::find(&words).unwrap();
     let programs = PROGRAMS.iter().filter(|(name, ..)| is_attached(name));
     let programs: Vec<_> = programs.copied().collect();
-    let kit = Kit::with(&programs, probe::find, Room::new(), u64::MAX, None).unwrap();
+    let kit = BpfObjects::with(&programs, probe::find, MapCapacity::new(), u64::MAX, None).unwrap();
     Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap()
 }
 
@@ -120,13 +121,13 @@ fn calls_whose_return_is_skipped_are_lost() {
 
 /// Counts processes that execute programs, processes that end, and long calls.
 #[derive(Default)]
-struct Lives {
+struct LifecycleCounter {
     executing: std::collections::BTreeSet<u32>,
     executed: usize,
     long: u64,
 }
 
-impl Listener for Lives {
+impl Listener for LifecycleCounter {
     fn call(&mut self, _: &crate::call::Call<'_>) {
         panic!("no call is to be reported");
     }
@@ -154,8 +155,8 @@ fn processes_end_and_long_calls_are_told_beyond_the_limit_of_calls() {
     let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; \"$0\" wait 1";
     let words = ["sh".into(), "-c".into(), script.into(), busy()];
     let command = Command::find(&words).unwrap();
-    let mut lives = Lives::default();
-    let kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
+    let mut lives = LifecycleCounter::default();
+    let kit = BpfObjects::new(probe::find, MapCapacity::new(), 0, None).unwrap();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     assert_eq!((metered.lost, &metered.warnings[..]), (0, &[][..]));
     assert_eq!((lives.executed, lives.executing.len()), (5, 0));
@@ -173,9 +174,9 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
          \"$0\" wait 30";
     let words = ["sh".into(), "-c".into(), script.into(), busy()];
     let command = Command::find(&words).unwrap();
-    let mut kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
+    let mut kit = BpfObjects::new(probe::find, MapCapacity::new(), 0, None).unwrap();
     let unread = std::mem::replace(&mut kit.ring, Ring::new("fathom_other", 1 << 16).unwrap());
-    let mut lives = Lives::default();
+    let mut lives = LifecycleCounter::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     drop(unread);
     // On a busy machine, more calls take that long.
@@ -203,9 +204,9 @@ fn by_number(metered: &Metered) -> BTreeMap<u32, (u64, u64)> {
 }
 
 /// Counts individually reported calls.
-struct Reported(u64);
+struct CallCounter(u64);
 
-impl Listener for Reported {
+impl Listener for CallCounter {
     fn call(&mut self, _: &Call<'_>) {
         self.0 += 1;
     }
@@ -221,20 +222,20 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
     let metered = |room| {
-        let kit = Kit::new(probe::find, room, 40, None).unwrap();
-        let mut reported = Reported(0);
+        let kit = BpfObjects::new(probe::find, room, 40, None).unwrap();
+        let mut reported = CallCounter(0);
         let metered = Bpf.run_with(kit, 0, &command, 40, &mut reported);
         (metered.unwrap(), reported.0)
     };
-    let (ample, reported) = metered(Room::new());
+    let (ample, reported) = metered(MapCapacity::new());
     assert_eq!(
         (reported, ample.lost, &ample.warnings[..]),
         (40, 0, &[][..])
     );
-    let (tight, reported) = metered(Room {
+    let (tight, reported) = metered(MapCapacity {
         slots: 2,
         cells: 4,
-        ..Room::new()
+        ..MapCapacity::new()
     });
     assert_eq!(
         (by_number(&tight), reported, tight.lost),
@@ -249,9 +250,9 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
         tight.warnings
     );
     // Threads beyond the capacity are not metered, and a warning says so.
-    let (alone, _) = metered(Room {
+    let (alone, _) = metered(MapCapacity {
         tasks: 1,
-        ..Room::new()
+        ..MapCapacity::new()
     });
     assert!(
         alone.lost > 0

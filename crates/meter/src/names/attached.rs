@@ -2,13 +2,13 @@
 
 use gate::fs::{CWD, readlinkat};
 
-use super::inherited::{Inherited, flags};
+use super::inherited::{InheritedFiles, flags};
 use super::kind::{is_file, links};
 use crate::syscalls::O_CLOEXEC;
 
 /// A process that was running before metering began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachedProcess {
     /// The process id.
     pub pid: u32,
     /// The thread ids of the process.
@@ -60,9 +60,9 @@ impl OpenFiles {
         self
     }
 
-    pub(super) fn inherited(&self) -> Inherited {
+    pub(super) fn inherited(&self) -> InheritedFiles {
         let links = self.files.iter().map(|(fd, link, _)| (*fd, link.clone()));
-        Inherited::from_links(self.cwd.clone(), links)
+        InheritedFiles::from_links(self.cwd.clone(), links)
     }
 
     /// The descriptors with the flag close-on-exec.

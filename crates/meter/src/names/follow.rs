@@ -6,7 +6,7 @@ use gate::fs::Open as Flags;
 
 use super::kind;
 use super::table::{Descriptor, NameBase, Unnamed, to_fd};
-use super::{DescriptorKind, EBADF, Names, Subject};
+use super::{CallFile, DescriptorKind, EBADF, Names};
 use crate::call::{Call, LONG_CALL};
 use crate::syscalls::Syscall;
 use crate::syscalls::{CLONE_FILES, CLONE_FS, CLONE_NEWNS, CLONE_NEWUSER, O_CLOEXEC};
@@ -31,7 +31,7 @@ impl Names {
         tid: u32,
         syscall: &Syscall,
         call: &Call<'_>,
-        about: &mut Subject,
+        about: &mut CallFile,
     ) {
         let [a0, a1, a2, ..] = call.args;
         if syscall.name == "close" {
@@ -55,7 +55,7 @@ impl Names {
             // open_by_handle_at(2) takes a descriptor of any file of the file system, not of the
             // opened one.
             "open_by_handle_at" => {
-                *about = Subject::default();
+                *about = CallFile::default();
                 self.open_by_name(tid, call, a2, about);
             }
             "dup" | "dup2" | "dup3" => {
@@ -91,7 +91,7 @@ impl Names {
 
     /// Applies the effects of a successful call on the working directory and root of a thread, and
     /// on what it shares with others.
-    fn follow_place(&mut self, tid: u32, syscall: &Syscall, call: &Call<'_>, about: &mut Subject) {
+    fn follow_place(&mut self, tid: u32, syscall: &Syscall, call: &Call<'_>, about: &mut CallFile) {
         let [a0, a1, ..] = call.args;
         match syscall.name {
             "chdir" | "fchdir" => {
@@ -131,7 +131,7 @@ impl Names {
     }
 
     /// Records that a call has opened its file by name.
-    fn open_by_name(&mut self, tid: u32, call: &Call<'_>, flags: u64, about: &mut Subject) {
+    fn open_by_name(&mut self, tid: u32, call: &Call<'_>, flags: u64, about: &mut CallFile) {
         let Some(new) = call.result.and_then(|new| u32::try_from(new).ok()) else {
             return;
         };
@@ -142,7 +142,14 @@ impl Names {
     }
 
     /// Enters a new descriptor into the table.
-    fn enter_open(&mut self, tid: u32, call: &Call<'_>, new: u32, flags: u64, about: &mut Subject) {
+    fn enter_open(
+        &mut self,
+        tid: u32,
+        call: &Call<'_>,
+        new: u32,
+        flags: u64,
+        about: &mut CallFile,
+    ) {
         let is_unnamed = flags & O_TMPFILE != 0;
         about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && !is_unnamed;
         let Some(name) = about.name.clone().filter(|_| !is_unnamed) else {

@@ -7,7 +7,7 @@ use crate::syscalls::O_CLOEXEC;
 
 /// Working directory and open files at the start of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inherited {
+pub struct InheritedFiles {
     /// The working directory of the command.
     pub cwd: Option<Vec<u8>>,
     /// Open descriptors with the absolute names of their files.
@@ -16,22 +16,22 @@ pub struct Inherited {
     pub unnamed: Vec<(u32, DescriptorKind)>,
 }
 
-impl Inherited {
+impl InheritedFiles {
     /// The working directory of fathom, and its descriptors without the flag close-on-exec. The
     /// descriptors are unknown if /proc is not mounted.
-    pub fn from_this_process() -> Inherited {
+    pub fn from_this_process() -> InheritedFiles {
         let cwd = getcwd().ok().filter(|name| name.first() == Some(&b'/'));
-        Inherited::from_links(cwd, links("/proc/self/fd", survives_exec).into_iter())
+        InheritedFiles::from_links(cwd, links("/proc/self/fd", survives_exec).into_iter())
     }
 
     /// Sorts the links of /proc/PID/fd into files and descriptors without a path.
     pub(super) fn from_links(
         cwd: Option<Vec<u8>>,
         links: impl Iterator<Item = (u32, Vec<u8>)>,
-    ) -> Inherited {
+    ) -> InheritedFiles {
         let (files, unnamed): (Vec<_>, Vec<_>) = links.partition(|(_, link)| is_file(link));
         let unnamed = unnamed.into_iter();
-        Inherited {
+        InheritedFiles {
             cwd,
             files,
             unnamed: unnamed

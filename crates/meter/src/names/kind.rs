@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gate::fs::{At, CWD, Want, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, StatxMask, readlinkat, statx};
 
 use crate::listing::list;
 
@@ -100,7 +100,7 @@ fn is_named_fifo(path: &CStr, link: &[u8]) -> bool {
     const S_IFIFO: u32 = 0o010_000;
     // A link without a path is that of a pipe which has reused the number of a closed file.
     let is_named = link.first() == Some(&b'/');
-    let seen = || statx(CWD, path, At::STATX_DONT_SYNC, Want::TYPE);
+    let seen = || statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxMask::TYPE);
     is_named && seen().is_ok_and(|file| file.mode & S_IFMT == S_IFIFO)
 }
 

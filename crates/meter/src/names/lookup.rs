@@ -1,9 +1,9 @@
 //! Finds the file that a call is about, from its path arguments and descriptors.
 
-use super::subject::{Name, Subject, components};
+use super::subject::{CallFile, Name, components};
 use super::table::{Descriptor, NamedTask, to_fd};
 use crate::call::{Call, LONGEST_NAME};
-use crate::syscalls::{At, Syscall};
+use crate::syscalls::{PathBase, Syscall};
 
 pub(super) const AT_FDCWD: i32 = -100;
 
@@ -11,7 +11,7 @@ const ENOENT: i32 = 2;
 
 /// The descriptor that a call with an empty path refers to (`AT_EMPTY_PATH`).
 pub(super) fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
-    let At::Fd(arg) = syscall.names.first()?.at else {
+    let PathBase::Fd(arg) = syscall.names.first()?.at else {
         return None;
     };
     let is_empty = call.name.is_none_or(<[u8]>::is_empty);
@@ -19,33 +19,33 @@ pub(super) fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
 }
 
 /// The file of a call, from the state before the call.
-pub(super) fn subject(task: &NamedTask, syscall: &Syscall, call: &Call<'_>) -> Subject {
+pub(super) fn subject(task: &NamedTask, syscall: &Syscall, call: &Call<'_>) -> CallFile {
     let names = syscall.names.iter().zip([call.name, call.other]);
     let mut found = names.filter_map(|(name, given)| look_up(task, syscall, name.at, given, call));
     if let Some(first) = found.next() {
-        return Subject {
+        return CallFile {
             other: found.next().and_then(|second| second.name),
             ..first
         };
     }
     let open = |at: usize| task.open(call.args[*syscall.fds.get(at)?]);
     match open(0) {
-        Some(first) => Subject {
+        Some(first) => CallFile {
             other: open(1).map(|second| second.name),
-            ..Subject::from(first)
+            ..CallFile::from(first)
         },
-        None => Subject::default(),
+        None => CallFile::default(),
     }
 }
 
-impl From<Descriptor> for Subject {
-    fn from(open: Descriptor) -> Subject {
-        Subject {
+impl From<Descriptor> for CallFile {
+    fn from(open: Descriptor) -> CallFile {
+        CallFile {
             name: Some(open.name),
             directory: open.directory,
             opened: Some(open.opened),
             real: open.real,
-            ..Subject::default()
+            ..CallFile::default()
         }
     }
 }
@@ -54,25 +54,25 @@ impl From<Descriptor> for Subject {
 fn look_up(
     task: &NamedTask,
     syscall: &Syscall,
-    at: At,
+    at: PathBase,
     given: Option<&[u8]>,
     call: &Call<'_>,
-) -> Option<Subject> {
+) -> Option<CallFile> {
     let dirfd = match at {
-        At::Nowhere => return None,
-        At::Here => None,
-        At::Fd(arg) => Some(call.args[arg]).filter(|fd| *fd as i32 != AT_FDCWD),
+        PathBase::Nowhere => return None,
+        PathBase::Here => None,
+        PathBase::Fd(arg) => Some(call.args[arg]).filter(|fd| *fd as i32 != AT_FDCWD),
     };
     let base = dirfd.and_then(|fd| task.open(fd));
     let place = task.place.borrow();
-    let unknown = Subject {
+    let unknown = CallFile {
         by_name: true,
-        ..Subject::default()
+        ..CallFile::default()
     };
     Some(match (given, base) {
         // The call refers to the descriptor itself: AT_EMPTY_PATH, or a null path.
         (Some(b"") | None, base) if dirfd.is_some() && call.errno() != Some(ENOENT) => {
-            Subject::from(base?)
+            CallFile::from(base?)
         }
         (Some(b"") | None, _) => unknown,
         // openat2(2) may have RESOLVE_IN_ROOT, which makes `/` a different directory. Its flags are
@@ -82,7 +82,7 @@ fn look_up(
         (Some(name), _) if syscall.name == "openat2" && has_parent(name) => unknown,
         (Some(name @ [b'/', ..]), _) => join(b"", 0, name).unwrap_or(unknown),
         (Some(name), Some(base)) => match join(&base.name, base.real, name) {
-            Some(joined) => Subject {
+            Some(joined) => CallFile {
                 base: Some(base.opened),
                 ..joined
             },
@@ -103,7 +103,7 @@ fn has_parent(name: &[u8]) -> bool {
 /// Joins `dir` and `name`: removes empty components and `.`, and `..` at the root or after one of
 /// the last `real` components of `dir`, which are directories and no links. `None` if the result is
 /// too long.
-pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Subject> {
+pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<CallFile> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     if dir != b"/" {
         path.extend_from_slice(dir);
@@ -135,12 +135,12 @@ pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Subject> {
     if path.is_empty() {
         path.push(b'/');
     }
-    (path.len() <= LONGEST_NAME).then(|| Subject {
+    (path.len() <= LONGEST_NAME).then(|| CallFile {
         name: Some(Name::from(path)),
         by_name: true,
         real,
         may_be_link,
-        ..Subject::default()
+        ..CallFile::default()
     })
 }
 

@@ -16,7 +16,7 @@ pub fn components(name: &[u8]) -> u64 {
 
 /// The file that a call is about: its path, or the descriptor it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct CallFile {
     /// The absolute path of the file: of the first path argument that is looked up, or else of the
     /// first descriptor.
     pub name: Option<Name>,

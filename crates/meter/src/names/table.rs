@@ -21,7 +21,7 @@ const UNNAMED: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Descriptor {
     pub(super) name: Name,
-    /// As [`Subject::real`]: the trailing components of the path that are no links.
+    /// As [`CallFile::real`]: the trailing components of the path that are no links.
     pub(super) real: u32,
     pub(super) opened: u64,
     pub(super) directory: bool,
@@ -123,7 +123,7 @@ impl Drop for Table {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameBase {
     pub(super) cwd: Option<Name>,
-    /// As [`Subject::real`]: the trailing components of the path that are no links.
+    /// As [`CallFile::real`]: the trailing components of the path that are no links.
     pub(super) real: u32,
     /// The root directory is the same as that of the command.
     pub(super) has_commands_root: bool,

@@ -30,11 +30,11 @@ fn make<'a>(pid: u32, name: &str, args: [u64; 6], path: Option<&'a [u8]>, result
 
 const CWD_FD: u64 = AT_FDCWD as u32 as u64;
 
-fn start() -> Inherited {
-    Inherited {
+fn start() -> InheritedFiles {
+    InheritedFiles {
         cwd: Some(b"/home".to_vec()),
         files: vec![(0, b"/dev/null".to_vec()), (5, b"/srv".to_vec())],
-        ..Inherited::default()
+        ..InheritedFiles::default()
     }
 }
 
@@ -547,7 +547,7 @@ proptest! {
         calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of(prop::collection::vec(any::<u8>(), 0..8)),
             -50..50_i64, 1..4_u32), 0..40),
     ) {
-        let mut names = Names::new(Inherited::default());
+        let mut names = Names::new(InheritedFiles::default());
         for (number, args, name, result, tid) in &calls {
             names.call(&Call {
                 pid: 1, tid: *tid, number: *number, args: *args, name: name.as_deref(), other: name.as_deref(),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use gate::ptrace::{self, Came, Stop};
+use gate::ptrace::{self, PtraceStop, ThreadEvent};
 use gate::{Errno, clock};
 
 use super::thread::{Process, Thread};
@@ -13,7 +13,7 @@ use crate::attach::{
 };
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, TargetError, Unavailable, WarningKind};
-use crate::names::{Attached, OpenFiles};
+use crate::names::{AttachedProcess, OpenFiles};
 
 impl Ptrace {
     /// Attaches to the processes by PTRACE_SEIZE, and returns those that have not ended.
@@ -90,7 +90,7 @@ impl Tracer<'_> {
             ..Process::default()
         };
         self.processes.insert(pid, process);
-        self.collector.attach(&Attached {
+        self.collector.attach(&AttachedProcess {
             pid,
             threads: seized,
             program,
@@ -116,7 +116,7 @@ impl Tracer<'_> {
             match self.wait() {
                 Ok((tid, came)) => {
                     left.remove(&tid);
-                    self.came(tid, came);
+                    self.handle_event(tid, came);
                 }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return,
@@ -124,11 +124,11 @@ impl Tracer<'_> {
         }
     }
 
-    pub(super) fn came(&mut self, tid: u32, came: Came) {
+    pub(super) fn handle_event(&mut self, tid: u32, came: ThreadEvent) {
         let since = clock::monotonic();
         match came {
-            Came::Stopped(stop) => self.stopped(tid, stop),
-            Came::Ended(ended) => self.ended(tid, &ended),
+            ThreadEvent::Stopped(stop) => self.stopped(tid, stop),
+            ThreadEvent::Ended(ended) => self.ended(tid, &ended),
         }
         self.stopped_for += clock::monotonic().saturating_sub(since);
     }
@@ -144,7 +144,7 @@ impl Tracer<'_> {
             }
             self.limit = Some(left.map_or(LONGEST, |left| LONGEST.min(Duration::from_nanos(left))));
             match self.wait() {
-                Ok((tid, came)) => self.came(tid, came),
+                Ok((tid, came)) => self.handle_event(tid, came),
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return,
             }
@@ -168,16 +168,16 @@ impl Tracer<'_> {
         self.limit = Some(Duration::from_millis(20));
         while !left.is_empty() && clock::monotonic() < until {
             match self.wait() {
-                Ok((tid, Came::Stopped(stop))) => {
+                Ok((tid, ThreadEvent::Stopped(stop))) => {
                     let other = ptrace::event_message(tid).ok();
                     let signal = match stop {
-                        Stop::Signal(signal) => signal,
-                        Stop::Makes => {
+                        PtraceStop::Signal(signal) => signal,
+                        PtraceStop::Makes => {
                             // The new thread is traced too, and will stop.
                             left.extend(other.filter(|other| !detached.contains(other)));
                             0
                         }
-                        Stop::Execs => {
+                        PtraceStop::Execs => {
                             // A thread that calls execve(2) takes over the id of the process.
                             if let Some(other) = other {
                                 left.remove(&other);
@@ -190,7 +190,7 @@ impl Tracer<'_> {
                     left.remove(&tid);
                     detached.insert(tid);
                 }
-                Ok((tid, Came::Ended(_))) => drop(left.remove(&tid)),
+                Ok((tid, ThreadEvent::Ended(_))) => drop(left.remove(&tid)),
                 Err(Errno::EINTR) => {}
                 // A zombie main thread, which ended before other threads, never stops.
                 Err(Errno::EAGAIN) => {

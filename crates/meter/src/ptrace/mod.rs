@@ -23,21 +23,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gate::clock::{self, EMPTY_FILE_CALL};
-use gate::command::{Held, Running};
+use gate::command::{HeldCommand, Running};
 use gate::cpu_time::process_cpu_time;
-use gate::process::{self, Shared};
-use gate::ptrace::{self, At, Came, Doing, How, Stop};
+use gate::process::{self, SharedWords};
+use gate::ptrace::{self, PtraceStop, ResumeMode, StoppedThread, SyscallStop, ThreadEvent};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, Fd, machine};
 
 use self::poller::Poller;
 use self::queue::Queue;
-use self::thread::{Entered, Process, Thread};
+use self::thread::{CallInProgress, Process, Thread};
 use crate::attach::Attach;
-use crate::call::{Command, Ended, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
-use crate::collector::{Collector, Timing, run_held, warn_of};
+use crate::call::{Command, CommandEnd, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
+use crate::collector::{Collector, CommandTiming, run_held, warn_of};
 use crate::cpu_time::CpuTime;
-use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::error::{Error, MeterStep, Unavailable, WarningKind};
 use crate::syscalls::{self, CLONE, CLONE_UNTRACED, CLONE3, Kind, PRCTL, SECCOMP};
 use crate::totals::Sums;
 
@@ -53,8 +53,8 @@ impl Meter for Ptrace {
         if ARCH == 0 {
             return Err(Unavailable::Architecture);
         }
-        let held = Held::fork(c"/", &[], || Ok(()))
-            .map_err(|errno| Unavailable::Step(Step::Fork, errno))?;
+        let held = HeldCommand::fork(c"/", &[], || Ok(()))
+            .map_err(|errno| Unavailable::Step(MeterStep::Fork, errno))?;
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)
     }
 
@@ -62,12 +62,12 @@ impl Meter for Ptrace {
         let numbers = syscalls::all().map(|call| call.number);
         let numbers = numbers.chain([PRCTL, SECCOMP, CLONE3]);
         let filter = Filter::trace(numbers, (CLONE, CLONE_UNTRACED as u32));
-        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
-        let held = Held::fork(&command.program, &command.args, || prepare(&filter, &words))
-            .map_err(Step::Fork.early())?;
+        let words = SharedWords::new(WORDS).map_err(MeterStep::ShareMemory.before_start())?;
+        let held = HeldCommand::fork(&command.program, &command.args, || prepare(&filter, &words))
+            .map_err(MeterStep::Fork.before_start())?;
         ptrace::seize(held.id()).map_err(Unavailable::Ptrace)?;
         let mut tracer = Tracer::new(held.id() as u32, &words, Collector::new(calls, to));
-        let timing = run_held(held, command, Step::InstallFilter, |running| {
+        let timing = run_held(held, command, MeterStep::InstallFilter, |running| {
             Ok(tracer.follow(running))
         })?;
         let per_call = |word: usize| words[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
@@ -87,7 +87,7 @@ impl Meter for Ptrace {
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
         let processes = attach.processes()?;
-        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
+        let words = SharedWords::new(WORDS).map_err(MeterStep::ShareMemory.before_start())?;
         words[UNPRIVILEGED].store(u64::from(!process::is_root()), Ordering::SeqCst);
         let mut tracer = Tracer::new(0, &words, Collector::new(calls, to));
         (tracer.threads, tracer.processes) = (HashMap::new(), HashMap::new());
@@ -101,7 +101,7 @@ impl Meter for Ptrace {
         tracer.detach_all();
         let overhead = Duration::from_nanos(tracer.stopped_for);
         let unfollowed = tracer.unfollowed;
-        let timing = Timing::detached(attached.len(), start, cpu);
+        let timing = CommandTiming::detached(attached.len(), start, cpu);
         let mut metered = tracer.collector.finish(self, 0, timing);
         (metered.overhead, metered.lost) = (overhead, unfollowed);
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
@@ -217,20 +217,20 @@ impl<'a> Tracer<'a> {
     }
 
     /// Traces until no process is left, and returns how the command itself ended.
-    fn follow(&mut self, running: &mut Running) -> Ended {
+    fn follow(&mut self, running: &mut Running) -> CommandEnd {
         let mut command_ended = None;
         loop {
             match self.wait() {
-                Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
-                Ok((tid, Came::Ended(ended))) => {
+                Ok((tid, ThreadEvent::Stopped(stop))) => self.stopped(tid, stop),
+                Ok((tid, ThreadEvent::Ended(ended))) => {
                     if tid == self.root && command_ended.is_none() {
                         running.ended();
-                        command_ended = Some(Ended::from(&ended));
+                        command_ended = Some(CommandEnd::from(&ended));
                     }
                     self.ended(tid, &ended);
                 }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
-                Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
+                Err(_) => return command_ended.unwrap_or(CommandEnd::Exited(0)),
             }
             self.tick();
             self.stop_with_command(running);
@@ -250,7 +250,7 @@ impl<'a> Tracer<'a> {
 
     /// A signal such as SIGTSTP has suspended the process of a thread.
     fn stops(&mut self, tid: u32, signal: i32) {
-        let _ = ptrace::resume(tid, How::Listen, 0);
+        let _ = ptrace::resume(tid, ResumeMode::Listen, 0);
         if self.is_of_command(tid) && self.suspended.is_none() {
             self.suspended = Some((signal, clock::monotonic()));
         }
@@ -280,7 +280,7 @@ impl<'a> Tracer<'a> {
         let _ = self.collector.tick(|_| Ok::<_, Errno>(Sums::default()));
     }
 
-    fn wait(&mut self) -> gate::Result<(u32, Came)> {
+    fn wait(&mut self) -> gate::Result<(u32, ThreadEvent)> {
         let polling = match self.poller.should_poll(self.threads.len()) {
             true => POLLING,
             false => Duration::ZERO,
@@ -304,22 +304,22 @@ impl<'a> Tracer<'a> {
         came
     }
 
-    fn stopped(&mut self, tid: u32, stop: Stop) {
+    fn stopped(&mut self, tid: u32, stop: PtraceStop) {
         match stop {
-            Stop::Enters => self.enter(tid),
-            Stop::Returns => self.leave(tid, clock::monotonic()),
-            Stop::Makes => self.fork(tid),
-            Stop::Execs => self.exec(tid),
-            Stop::Begins if self.threads.contains_key(&tid) => self.begins(tid),
-            Stop::Begins => self.early.push(tid),
-            Stop::Group(signal) => self.stops(tid, signal),
-            Stop::Signal(signal) => self.resume(tid, signal),
+            PtraceStop::Enters => self.enter(tid),
+            PtraceStop::Returns => self.leave(tid, clock::monotonic()),
+            PtraceStop::Makes => self.fork(tid),
+            PtraceStop::Execs => self.exec(tid),
+            PtraceStop::Begins if self.threads.contains_key(&tid) => self.begins(tid),
+            PtraceStop::Begins => self.early.push(tid),
+            PtraceStop::Group(signal) => self.stops(tid, signal),
+            PtraceStop::Signal(signal) => self.resume(tid, signal),
         }
     }
 
     /// The state of a stopped thread. Before Linux 5.3 its registers tell the call, and its earlier
     /// stops tell entry from return.
-    fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<Doing> {
+    fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<StoppedThread> {
         if !self.lacks_syscall_info {
             match ptrace::syscall_info(tid) {
                 Err(Errno::EIO | Errno::EINVAL) => self.lacks_syscall_info = true,
@@ -327,13 +327,13 @@ impl<'a> Tracer<'a> {
             }
         }
         let registers = ptrace::call_registers(tid)?;
-        Ok(Doing {
+        Ok(StoppedThread {
             arch: if registers.is_some() { ARCH } else { 0 },
             call: registers.map(|registers| match is_inside {
-                true => At::Exit {
+                true => SyscallStop::Exit {
                     result: registers.result,
                 },
-                false => At::Entry {
+                false => SyscallStop::Entry {
                     number: registers.number,
                     args: registers.args,
                 },
@@ -354,9 +354,9 @@ impl<'a> Tracer<'a> {
             stops
         });
         let how = if stops_at_calls {
-            How::Syscall
+            ResumeMode::Syscall
         } else {
-            How::Cont
+            ResumeMode::Cont
         };
         let _ = ptrace::resume(tid, how, signal);
     }
@@ -365,8 +365,8 @@ impl<'a> Tracer<'a> {
     /// entry and at this meter's seccomp filter.
     fn enter(&mut self, tid: u32) {
         let (number, args) = match self.doing(tid, false) {
-            Ok(Doing {
-                call: Some(At::Entry { number, args }),
+            Ok(StoppedThread {
+                call: Some(SyscallStop::Entry { number, args }),
                 arch: ARCH,
             }) => (number, args),
             _ => return self.resume(tid, 0),
@@ -392,7 +392,7 @@ impl<'a> Tracer<'a> {
                 *has_name = read_name(tid, args[name.arg], bytes);
             }
         }
-        thread.call = Some(Entered {
+        thread.call = Some(CallInProgress {
             number: call.number,
             args,
             has_names,
@@ -407,8 +407,8 @@ impl<'a> Tracer<'a> {
         let is_inside = self.threads.get(&tid).is_some_and(|it| it.is_inside);
         let call = self.doing(tid, is_inside).ok().and_then(|doing| doing.call);
         let result = match call {
-            Some(At::Exit { result }) => result,
-            Some(At::Entry { .. }) => return self.enter(tid),
+            Some(SyscallStop::Exit { result }) => result,
+            Some(SyscallStop::Entry { .. }) => return self.enter(tid),
             _ => return self.resume(tid, 0),
         };
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -443,7 +443,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Records a call that has returned after `took` nanoseconds.
-    fn record(&mut self, tid: u32, entered: Option<Entered>, result: i64, took: u64) {
+    fn record(&mut self, tid: u32, entered: Option<CallInProgress>, result: i64, took: u64) {
         let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
             return;
         };

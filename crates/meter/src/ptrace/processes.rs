@@ -158,19 +158,19 @@ impl Tracer<'_> {
         let is_unprivileged = self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0;
         let is_given = |warning: &WarningKind| matches!(warning, WarningKind::Unprivileged(_));
         if is_unprivileged && !warnings.iter().any(is_given) {
-            let wanted = fs::Want::MODE | fs::Want::UID | fs::Want::GID;
+            let wanted = fs::StatxMask::MODE | fs::StatxMask::UID | fs::StatxMask::GID;
             let gains_privilege = |file: fs::Statx| {
                 let (uid, gid) = process::ids();
                 file.mode & 0o4000 != 0 && file.uid != uid
                     || file.mode & 0o2010 == 0o2010 && file.gid != gid
             };
-            if fs::statx(CWD, exe, fs::At::empty(), wanted).is_ok_and(gains_privilege) {
+            if fs::statx(CWD, exe, fs::AtFlags::empty(), wanted).is_ok_and(gains_privilege) {
                 warnings.push(WarningKind::Unprivileged(program.to_vec()));
             }
         }
     }
 
-    pub(super) fn ended(&mut self, tid: u32, ended: &process::Ended) {
+    pub(super) fn ended(&mut self, tid: u32, ended: &process::ProcessEnd) {
         let Some(thread) = self.threads.get(&tid) else {
             return self.gone.push(tid);
         };

@@ -7,7 +7,7 @@ use crate::totals::ProgramIndex;
 
 /// The system call that a thread is inside.
 #[derive(Clone, Copy)]
-pub(super) struct Entered {
+pub(super) struct CallInProgress {
     pub(super) number: u32,
     pub(super) args: [u64; 6],
     /// Which of the thread's path buffers belong to this call.
@@ -19,7 +19,7 @@ pub(super) struct Entered {
 
 pub(super) struct Thread {
     pub(super) pid: u32,
-    pub(super) call: Option<Entered>,
+    pub(super) call: Option<CallInProgress>,
     /// The thread is inside a call, and stops on return. Before Linux 5.3 only this flag tells an
     /// entry stop from a return stop.
     pub(super) is_inside: bool,
@@ -46,7 +46,7 @@ impl Thread {
     pub(super) fn call<'a>(
         &'a self,
         tid: u32,
-        entered: &Entered,
+        entered: &CallInProgress,
         result: Option<i64>,
         nanos: u64,
     ) -> Call<'a> {

@@ -14,21 +14,23 @@ use std::process::Command as Tool;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::call::{Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Meter, Metered};
+use crate::call::{
+    Call, Command, CommandEnd, Fork, LONGEST_NAME, Listener, Meter, MeterReason, Metered,
+};
 use crate::skip::skip;
 use crate::{CommandError, Error, Unavailable, WarningKind, all, syscalls};
 
 /// All events that a meter has reported.
 #[derive(Default)]
-struct Heard {
-    calls: Vec<HeardCall>,
+struct ReportedEvents {
+    calls: Vec<ReportedCall>,
     forks: Vec<Fork>,
     execs: Vec<(u32, Vec<u8>)>,
     exits: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct HeardCall {
+struct ReportedCall {
     pid: u32,
     gate: &'static str,
     args: [u64; 6],
@@ -37,9 +39,9 @@ struct HeardCall {
     result: Option<i64>,
 }
 
-impl Listener for Heard {
+impl Listener for ReportedEvents {
     fn call(&mut self, call: &Call<'_>) {
-        self.calls.push(HeardCall {
+        self.calls.push(ReportedCall {
             pid: call.pid,
             gate: syscalls::by_number(call.number)
                 .expect("a call of the table")
@@ -93,10 +95,14 @@ fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
 
 /// Meters one command at a time: a meter catches the signals of the whole process, and CPU times
 /// are those of all children.
-fn run(meter: &dyn Meter, command: &Command, calls: u64) -> (Result<Metered, Error>, Heard) {
+fn run(
+    meter: &dyn Meter,
+    command: &Command,
+    calls: u64,
+) -> (Result<Metered, Error>, ReportedEvents) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut heard = Heard::default();
+    let mut heard = ReportedEvents::default();
     let metered = meter.run(command, calls, &mut heard);
     (metered, heard)
 }
@@ -117,7 +123,10 @@ fn each(test: impl Fn(&dyn Meter)) {
     assert!(available > 0, "no meter works here");
 }
 
-fn each_running<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
+fn each_running<A: Into<OsString> + Clone>(
+    words: &[A],
+    test: impl Fn(&str, Metered, ReportedEvents),
+) {
     let command = find(words.iter().cloned());
     each(|meter| {
         let (metered, heard) = run(meter, &command, ALL);
@@ -134,7 +143,7 @@ fn busy_with(what: &str) -> [OsString; 2] {
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
 /// Calls and errors by system call: of the totals, and of the reported calls.
-fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
+fn counts(metered: &Metered, heard: &ReportedEvents) -> (Counts, Counts) {
     let (mut summed, mut reported) = (Counts::new(), Counts::new());
     for total in &metered.totals {
         let sum = summed
@@ -168,7 +177,10 @@ fn the_first_call_is_the_commands_own_execve() {
             execs.len() == 1 && execs[0].starts_with('/'),
             "{meter}: {execs:?}"
         );
-        assert_eq!((metered.ended, metered.unfinished), (Ended::Exited(0), 0));
+        assert_eq!(
+            (metered.ended, metered.unfinished),
+            (CommandEnd::Exited(0), 0)
+        );
         assert!(
             metered.real.as_nanos() > 0 && metered.warnings.is_empty(),
             "{meter}: {:?}",
@@ -212,7 +224,7 @@ fn threads_forks_and_vforks_are_followed() {
 }
 
 /// The failed lookup of `touch_files` in `busy.c`, its only one.
-fn is_missing(call: &HeardCall) -> bool {
+fn is_missing(call: &ReportedCall) -> bool {
     call.result == Some(-2) && ["open", "openat", "stat", "newfstatat"].contains(&call.gate)
 }
 
@@ -265,7 +277,7 @@ fn two_names_come_in_the_order_of_the_arguments() {
     each(|meter| {
         let _ = fs::remove_file(&to);
         let (metered, heard) = run(meter, &command, ALL);
-        assert_eq!(metered.unwrap().ended, Ended::Exited(0));
+        assert_eq!(metered.unwrap().ended, CommandEnd::Exited(0));
         let linked = heard
             .calls
             .iter()
@@ -331,7 +343,7 @@ fn a_thread_that_executes_a_program_gets_the_id_of_its_process() {
             (&["openat"][..], 1),
             "{meter}"
         );
-        assert_eq!(metered.ended, Ended::Exited(0), "{meter}");
+        assert_eq!(metered.ended, CommandEnd::Exited(0), "{meter}");
         assert_eq!(heard.exits.last(), Some(&(pid, pid)), "{meter}");
     });
 }
@@ -343,7 +355,7 @@ fn a_call_that_never_returns_is_reported_but_not_in_the_totals() {
         assert_eq!(summed, reported, "{meter}");
         assert_eq!(
             (metered.ended, metered.unfinished),
-            (Ended::Exited(5), 1),
+            (CommandEnd::Exited(5), 1),
             "{meter}"
         );
     });
@@ -372,7 +384,7 @@ fn processes_that_outlive_the_command_are_waited_for() {
     each_running(&busy_with("daemon"), |meter, metered, heard| {
         assert_eq!(
             (metered.ended, heard.exits.len()),
-            (Ended::Exited(0), 3),
+            (CommandEnd::Exited(0), 3),
             "{meter}"
         );
         assert_eq!(
@@ -386,9 +398,9 @@ fn processes_that_outlive_the_command_are_waited_for() {
 #[test]
 fn the_exit_status_or_signal_of_the_command_is_reported() {
     for (signal, ended) in [
-        ("9", Ended::Killed(9)),
-        ("15", Ended::Killed(15)),
-        ("11", Ended::Killed(11)),
+        ("9", CommandEnd::Killed(9)),
+        ("15", CommandEnd::Killed(15)),
+        ("11", CommandEnd::Killed(11)),
     ] {
         each_running(
             &[busy(), "die".into(), signal.into()],
@@ -398,14 +410,14 @@ fn the_exit_status_or_signal_of_the_command_is_reported() {
         );
     }
     each_running(&["sh", "-c", "exit 42"], |meter, metered, _| {
-        assert_eq!(metered.ended, Ended::Exited(42), "{meter}");
+        assert_eq!(metered.ended, CommandEnd::Exited(42), "{meter}");
     });
 }
 
 #[test]
 fn a_stopped_command_has_not_ended() {
     each_running(&busy_with("stop"), |meter, metered, heard| {
-        assert_eq!(metered.ended, Ended::Exited(3), "{meter}");
+        assert_eq!(metered.ended, CommandEnd::Exited(3), "{meter}");
         assert_eq!(heard.exits.len(), 2, "{meter}");
     });
 }
@@ -517,9 +529,9 @@ fn no_call_of_half_a_million_is_lost_silently() {
 
 /// A listener that sleeps at each call.
 #[derive(Default)]
-struct Slow(u64);
+struct SlowListener(u64);
 
-impl Listener for Slow {
+impl Listener for SlowListener {
     fn call(&mut self, _: &Call<'_>) {
         self.0 += 1;
         std::thread::sleep(Duration::from_millis(1));
@@ -531,7 +543,7 @@ fn a_slow_listener_gets_the_wanted_calls_and_no_more() {
     const WANTED: u64 = 300;
     let command = find([busy(), "many".into(), FIT.to_string().into()]);
     each(|meter| {
-        let mut slow = Slow::default();
+        let mut slow = SlowListener::default();
         let metered = meter.run(&command, WANTED, &mut slow).unwrap();
         assert_eq!(
             (slow.0, metered.lost),
@@ -546,9 +558,9 @@ fn a_slow_listener_gets_the_wanted_calls_and_no_more() {
 
 /// A listener that blocks at the first call until the process has ended.
 #[derive(Default)]
-struct Dozing(u64);
+struct BlockingListener(u64);
 
-impl Listener for Dozing {
+impl Listener for BlockingListener {
     fn call(&mut self, call: &Call<'_>) {
         if self.0 == 0 {
             let stat = format!("/proc/{}/stat", call.pid);
@@ -569,7 +581,7 @@ fn calls_that_come_faster_than_they_are_read_are_reported_as_lost() {
         if meter.name() == "ptrace" {
             return; // this meter waits for the listener
         }
-        let mut dozing = Dozing::default();
+        let mut dozing = BlockingListener::default();
         let metered = meter.run(&command, ALL, &mut dozing).unwrap();
         let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
         assert!(
@@ -686,7 +698,7 @@ fn a_meter_is_chosen_by_name_and_auto_is_the_first_that_works() {
     let metered = crate::run("auto", &command, 0, &mut ()).unwrap();
     assert_eq!(metered.meter, first.name());
     assert!(
-        matches!(metered.choice, Choice::Cheapest(_)),
+        matches!(metered.choice, MeterReason::Cheapest(_)),
         "{}",
         metered.choice
     );

@@ -1,12 +1,12 @@
 //! The state that every search has: progress, warnings, and why the result may be incomplete.
 
 use base::warning::Warning;
-use gate::fs::{At, newfstatat};
+use gate::fs::{AtFlags, newfstatat};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{Entry, entries};
 
 use super::breadth::read_whole;
-use crate::error::{Incompleteness, Loss, WarningKind};
+use crate::error::{Incompleteness, MissingPart, WarningKind};
 use crate::listed::{is_gone, is_removed};
 use crate::point::{Point, PointKind};
 use crate::root::Root;
@@ -29,7 +29,7 @@ pub struct SearchContext<'a> {
     pub warnings: Vec<Warning>,
     /// Why mount points may be missing; empty if the result is complete.
     pub incomplete: Vec<Incompleteness>,
-    loss: Loss,
+    loss: MissingPart,
     /// Called now and then with the progress, and with the directory being read.
     tick: &'a mut dyn FnMut(&SearchProgress, &[u8]),
 }
@@ -37,7 +37,10 @@ pub struct SearchContext<'a> {
 impl<'a> SearchContext<'a> {
     /// Begins a search. `loss` is the part of the result that is missing if a directory cannot be
     /// read.
-    pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&SearchProgress, &[u8])) -> SearchContext<'a> {
+    pub fn new(
+        loss: MissingPart,
+        tick: &'a mut dyn FnMut(&SearchProgress, &[u8]),
+    ) -> SearchContext<'a> {
         SearchContext {
             progress: SearchProgress::default(),
             warnings: Vec::new(),
@@ -119,7 +122,7 @@ impl<'a> SearchContext<'a> {
         if root.path == b"/" {
             return Some(point());
         }
-        match newfstatat(&root.fd, c"..", At::empty()) {
+        match newfstatat(&root.fd, c"..", AtFlags::empty()) {
             Ok(above) => (above.dev != root.dev).then(point),
             Err(errno) => {
                 self.failed(&root.path, Gate::Newfstatat, errno);

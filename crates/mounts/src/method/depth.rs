@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 use base::path::below;
-use gate::fs::{At, CWD, FileType, Open, Stat, newfstatat};
+use gate::fs::{AtFlags, CWD, FileType, Open, Stat, newfstatat};
 use gate::long::{c_string, newfstatat_long, open_long_no_symlinks};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -18,7 +18,7 @@ use crate::point::{Point, PointKind};
 use crate::root::Root;
 
 /// How a search names files, and how it is pruned.
-pub(super) struct Style<'a> {
+pub(super) struct SearchStyle<'a> {
     /// Whether file names are full paths; otherwise they are relative to the working directory.
     pub(super) full_names: bool,
     pub(super) buffer: usize,
@@ -44,7 +44,7 @@ struct Frame {
 /// changes there.
 pub(super) fn search(
     root: &Root,
-    style: &Style<'_>,
+    style: &SearchStyle<'_>,
     context: &mut SearchContext<'_>,
 ) -> Vec<Point> {
     let before =
@@ -75,7 +75,7 @@ pub(super) fn search(
 
 struct Walk<'a, 'h> {
     root: &'a Root,
-    style: &'a Style<'a>,
+    style: &'a SearchStyle<'a>,
     context: &'a mut SearchContext<'h>,
     path: Vec<u8>,
     frames: Vec<Frame>,
@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
     }
 
     fn stat(&self, name: &CStr) -> gate::Result<Stat> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         if self.style.full_names {
             newfstatat_long(
                 self.root.fd.as_fd(),
@@ -159,8 +159,8 @@ impl Walk<'_, '_> {
         }
         let path = self.relative_path(top.path_len);
         let stat = match &top.fd {
-            Some(fd) => newfstatat(fd, c"", At::EMPTY_PATH),
-            None => newfstatat_long(self.root.fd.as_fd(), path, At::SYMLINK_NOFOLLOW),
+            Some(fd) => newfstatat(fd, c"", AtFlags::EMPTY_PATH),
+            None => newfstatat_long(self.root.fd.as_fd(), path, AtFlags::SYMLINK_NOFOLLOW),
         };
         let top = self.frames.last_mut()?;
         top.dev = stat.map_or(top.dev, |stat| stat.dev);

@@ -10,7 +10,7 @@ const OLD_BLOCK: usize = 512;
 
 /// Finds every visible directory down to depth `bound` where `st_dev` changes.
 pub fn find(root: &Root, bound: Option<usize>, context: &mut SearchContext<'_>) -> Vec<Point> {
-    let style = depth::Style {
+    let style = depth::SearchStyle {
         full_names: false,
         buffer: OLD_BLOCK,
         bound,

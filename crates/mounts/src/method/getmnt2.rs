@@ -18,7 +18,7 @@ pub fn find(
     pairs: Option<&Pairs>,
     context: &mut SearchContext<'_>,
 ) -> Vec<Point> {
-    let style = depth::Style {
+    let style = depth::SearchStyle {
         full_names: false,
         buffer: BLOCK,
         bound,

@@ -10,7 +10,7 @@
 
 use base::path::join;
 use gate::Gate;
-use gate::fs::{At, FileType, newfstatat};
+use gate::fs::{AtFlags, FileType, newfstatat};
 use ondisk::Dev;
 
 use super::breadth::Queue;
@@ -61,7 +61,11 @@ pub fn find(
         let mut dev_is_sure = false;
         context.read(&path, queue.open(at), &mut buffer, |context, dir, entry| {
             let name = entry.name.to_bytes();
-            let stat = match newfstatat(dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT) {
+            let stat = match newfstatat(
+                dir,
+                entry.name,
+                AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            ) {
                 Ok(stat) => stat,
                 Err(errno) => return context.failed(&join(&path, name), Gate::Newfstatat, errno),
             };
@@ -72,7 +76,7 @@ pub fn find(
             if entry_dev != dev && !dev_is_sure {
                 // Read the device number again: something may have been mounted on the directory
                 // meanwhile.
-                dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev);
+                dev = newfstatat(dir, c"", AtFlags::EMPTY_PATH).map_or(dev, |stat| stat.dev);
                 dev_is_sure = true;
             }
             if entry_dev != dev {

@@ -11,7 +11,7 @@ const ONE_ENTRY: usize = 280;
 
 /// Finds every visible directory where `st_dev` changes.
 pub fn find(root: &Root, context: &mut SearchContext<'_>) -> Vec<Point> {
-    let style = depth::Style {
+    let style = depth::SearchStyle {
         full_names: true,
         buffer: ONE_ENTRY,
         bound: None,

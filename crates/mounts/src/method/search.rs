@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::path::{below, compare, join, parent};
 use base::warning::Warning;
-use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
+use gate::fs::{AtFlags, Attributes, FileType, Open, Statx, StatxMask, fstatfs, openat, statx};
 use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
 use ondisk::{Dev, Mount};
@@ -26,7 +26,7 @@ use super::depth;
 use crate::check::{ANSWER_WITHIN, find_silent, is_doubtful};
 use crate::error::{Error, Incompleteness, WarningKind};
 use crate::kind::is_fuse;
-use crate::point::{Class, Point, PointKind};
+use crate::point::{MountClass, Point, PointKind};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
@@ -34,9 +34,9 @@ use crate::tree::Tree;
 /// Maximum number of times that the table is read, before the search gives up on a table that keeps
 /// changing.
 const ROUNDS: usize = 4;
-const LOOK: At = At::SYMLINK_NOFOLLOW
-    .union(At::NO_AUTOMOUNT)
-    .union(At::STATX_DONT_SYNC);
+const LOOK: AtFlags = AtFlags::SYMLINK_NOFOLLOW
+    .union(AtFlags::NO_AUTOMOUNT)
+    .union(AtFlags::STATX_DONT_SYNC);
 
 /// Information that getmnt2, getmnt3 and search have before they begin.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +153,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
 /// Finds every visible directory where `st_dev` changes, for a statx(2) that does not report roots
 /// of mounts.
 fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> SearchResult {
-    let style = depth::Style {
+    let style = depth::SearchStyle {
         full_names: false,
         buffer: 64 << 10,
         bound: None,
@@ -191,12 +191,12 @@ fn is_current(
 #[derive(Clone, Copy)]
 struct Directory {
     mount: u64,
-    enter: Enter,
+    enter: OpenMode,
 }
 
 /// How to open a directory without triggering an automount.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Enter {
+enum OpenMode {
     /// The directory can be opened, which triggers no automount.
     Directly,
     /// The directory is the root of a mount that may be autofs: open it with `O_PATH` first.
@@ -249,7 +249,7 @@ impl Search<'_, '_, '_> {
         for name in names.iter().filter(is_below) {
             self.context.progress.entries += 1;
             let is_canonical = Root::open(parent(name)).is_ok_and(|dir| dir.path == parent(name));
-            if let Ok(seen) = statx_long(name, LOOK, Want::empty())
+            if let Ok(seen) = statx_long(name, LOOK, StatxMask::empty())
                 && is_canonical
                 && let Some(id) = mount_root(&seen)
             {
@@ -261,7 +261,7 @@ impl Search<'_, '_, '_> {
 
     /// Checks mounts whose server might not answer, each at its path, and warns of those that do
     /// not.
-    fn ask(&mut self, mounts: &[(&Mount, &[u8])]) {
+    fn check_mounts(&mut self, mounts: &[(&Mount, &[u8])]) {
         let unknown = mounts.iter().copied();
         let unknown: Vec<(&Mount, &[u8])> = unknown
             .filter(|(row, _)| is_doubtful(row) && !self.silent.contains_key(&row.id))
@@ -298,10 +298,11 @@ impl Search<'_, '_, '_> {
         });
         let rows: Vec<(&Mount, &[u8])> = rows.collect();
         // The root of a FUSE mount is found without asking its server.
-        let waits =
-            |row: &Mount| !is_fuse(&row.content.fstype) || tree.class(row.id) == Class::Internal;
+        let waits = |row: &Mount| {
+            !is_fuse(&row.content.fstype) || tree.class(row.id) == MountClass::Internal
+        };
         let asked: Vec<_> = rows.iter().copied().filter(|(row, _)| waits(row)).collect();
-        self.ask(&asked);
+        self.check_mounts(&asked);
         for (row, target) in rows {
             let mut silent = self.silent_paths.iter();
             if silent.any(|silent| below(silent, target).is_some()) {
@@ -310,7 +311,7 @@ impl Search<'_, '_, '_> {
                 continue;
             }
             self.context.progress.entries += 1;
-            match statx_long(target, LOOK, Want::empty()) {
+            match statx_long(target, LOOK, StatxMask::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
                     let is_dir = tree.has_mount_inside(row) || row.content.fsroot == b"/";
                     let kind = kind(
@@ -342,7 +343,7 @@ impl Search<'_, '_, '_> {
     /// searched: for directories first, and for files only if mounts are still missing. Returns
     /// whether a mount was found that the table lacks.
     fn breadth_first(&mut self, rows: Option<&[Mount]>, tree: Option<&Tree<'_>>) -> bool {
-        let mut sought = rows.map(|rows| Sought::new(rows, self.anchor));
+        let mut sought = rows.map(|rows| MissingMounts::new(rows, self.anchor));
         if let Some(sought) = &mut sought {
             for id in self.found.values().filter_map(|point| point.id) {
                 sought.found(id, None);
@@ -353,7 +354,7 @@ impl Search<'_, '_, '_> {
         }
         let top = Directory {
             mount: self.anchor,
-            enter: Enter::Carefully,
+            enter: OpenMode::Carefully,
         };
         let mut queue = Queue::new(self.root, top);
         let mut buffer = vec![0u8; 64 << 10];
@@ -361,7 +362,7 @@ impl Search<'_, '_, '_> {
         while let Some(at) = queue.pop() {
             let Directory { mount, enter } = queue.node(at).data;
             let is_done = sought.as_ref().is_some_and(|sought| sought.is_done(mount));
-            if enter == Enter::Never || is_done {
+            if enter == OpenMode::Never || is_done {
                 self.context.progress.pruned += 1;
                 continue;
             }
@@ -397,15 +398,15 @@ impl Search<'_, '_, '_> {
                     let row = tree.and_then(|tree| tree.row(mount));
                     let at_mount = row.filter(|_| new_mount.is_some());
                     if let Some(row) = at_mount {
-                        self.ask(&[(row, &join(&path, &name))]);
+                        self.check_mounts(&[(row, &join(&path, &name))]);
                     }
                     let enter = match new_mount {
-                        _ if self.is_silent(mount) => Enter::Never,
-                        None if self.autofs.contains(&mount) => Enter::Never,
+                        _ if self.is_silent(mount) => OpenMode::Never,
+                        None if self.autofs.contains(&mount) => OpenMode::Never,
                         Some(_) if row.is_none_or(|row| row.content.fstype == b"autofs") => {
-                            Enter::Carefully
+                            OpenMode::Carefully
                         }
-                        _ => Enter::Directly,
+                        _ => OpenMode::Directly,
                     };
                     queue.push(at, &name, Directory { mount, enter });
                 }
@@ -422,14 +423,14 @@ impl Search<'_, '_, '_> {
     fn search_files(
         &mut self,
         queue: &Queue<'_, Directory>,
-        sought: &mut Sought,
+        sought: &mut MissingMounts,
         buffer: &mut Vec<u8>,
         tree: Option<&Tree<'_>>,
     ) -> bool {
         let mut contradicted = false;
         for at in 0..queue.len() {
             let Directory { mount, enter } = queue.node(at).data;
-            if enter == Enter::Never || sought.is_done(mount) {
+            if enter == OpenMode::Never || sought.is_done(mount) {
                 continue;
             }
             let path = queue.path(at);
@@ -455,7 +456,7 @@ impl Search<'_, '_, '_> {
         is_wanted: impl Fn(FileType) -> bool,
     ) -> Vec<(Vec<u8>, FileType, Statx)> {
         let mut entries = Vec::new();
-        let opened = if queue.node(at).data.enter == Enter::Carefully {
+        let opened = if queue.node(at).data.enter == OpenMode::Carefully {
             self.open_carefully(queue, at)
         } else {
             queue.open(at)
@@ -470,7 +471,7 @@ impl Search<'_, '_, '_> {
                 if !silent.is_empty() && silent.contains(&join(path, name)) {
                     return;
                 }
-                match statx(dir, entry.name, LOOK, Want::empty()) {
+                match statx(dir, entry.name, LOOK, StatxMask::empty()) {
                     Ok(seen)
                         if mount_root(&seen).is_none() && !seen.file_type.may_be_directory() => {}
                     Ok(seen) => entries.push((name.to_vec(), entry.file_type, seen)),
@@ -496,7 +497,7 @@ impl Search<'_, '_, '_> {
         let parents: HashSet<u64> = points.iter().filter_map(|point| point.parent).collect();
         for point in &mut points {
             if point.content.is_none() && point.id.is_some_and(|id| parents.contains(&id)) {
-                point.class = Class::Internal;
+                point.class = MountClass::Internal;
             }
         }
         points
@@ -521,16 +522,16 @@ fn mount_root(seen: &Statx) -> Option<u64> {
 }
 
 /// The mounts that are still missing, by the ids and parents of the table.
-struct Sought {
+struct MissingMounts {
     parents: HashMap<u64, u64>,
     /// For each mount, how many of the mounts on it have not been found.
     left: HashMap<u64, usize>,
     found: HashSet<u64>,
 }
 
-impl Sought {
+impl MissingMounts {
     /// Marks every mount below the mount `anchor` as missing.
-    fn new(rows: &[Mount], anchor: u64) -> Sought {
+    fn new(rows: &[Mount], anchor: u64) -> MissingMounts {
         let tree = Tree::new(rows);
         let mut left = HashMap::new();
         let mut parents = HashMap::new();
@@ -544,7 +545,7 @@ impl Sought {
                 }
             }
         }
-        Sought {
+        MissingMounts {
             parents,
             left,
             found: HashSet::new(),
@@ -591,7 +592,8 @@ mod tests {
             ..Mount::default()
         };
         // Mount 3 covers 2, which is on 1; 4 is elsewhere on 1; 9 is in a different tree.
-        let mut sought = Sought::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
+        let mut sought =
+            MissingMounts::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
         assert!(sought.found(3, Some(1)));
         assert!(!sought.is_done(1) && sought.is_done(2));
         assert!(sought.found(4, Some(1)) && sought.is_empty());

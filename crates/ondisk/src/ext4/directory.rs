@@ -174,9 +174,9 @@ mod tests {
         bytes
     }
 
-    type Owned = (u32, Vec<u8>, FileType);
+    type OwnedName = (u32, Vec<u8>, FileType);
 
-    fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Error>) {
+    fn names(block: &[u8]) -> (Vec<OwnedName>, Result<(), Error>) {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut names = Names::in_block(block, &superblock);
         let found = names

@@ -7,7 +7,7 @@ use super::error::{Error, FeatureSet};
 
 /// A feature bit of the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Feature {
+pub(super) struct FeatureBit {
     pub(super) set: FeatureSet,
     pub(super) bit: u32,
     name: &'static str,
@@ -17,9 +17,9 @@ pub(super) struct Feature {
 /// Declares a constant for each feature, and the table of all features.
 macro_rules! features {
     ($($constant:ident $set:ident $bit:literal $name:literal $readable:ident;)*) => {
-        $(pub(super) const $constant: Feature =
-            Feature { set: FeatureSet::$set, bit: $bit, name: $name, readable: features!(@$readable) };)*
-        const FEATURES: &[Feature] = &[$($constant),*];
+        $(pub(super) const $constant: FeatureBit =
+            FeatureBit { set: FeatureSet::$set, bit: $bit, name: $name, readable: features!(@$readable) };)*
+        const FEATURES: &[FeatureBit] = &[$($constant),*];
     };
     (@yes) => { true };
     (@no) => { false };
@@ -79,7 +79,7 @@ features! {
 pub(super) fn refuse_unreadable(features: [u32; 3]) -> Result<(), Error> {
     use FeatureSet::{Compat, Incompat, RoCompat};
     for (set, bits) in [Compat, Incompat, RoCompat].into_iter().zip(features) {
-        let present = |feature: &&Feature| feature.set == set && bits & feature.bit != 0;
+        let present = |feature: &&FeatureBit| feature.set == set && bits & feature.bit != 0;
         let mut unknown = bits;
         for feature in FEATURES.iter().filter(present) {
             if !feature.readable {

@@ -11,11 +11,11 @@ const HIGH: usize = 0x82;
 
 /// The contribution of each value of the four checksum bytes to the CRC.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Contributions(Box<[[u32; 256]; 4]>);
+pub(super) struct CrcContributions(Box<[[u32; 256]; 4]>);
 
-impl Contributions {
+impl CrcContributions {
     /// Computes the contributions for inodes of `size` bytes.
-    pub(super) fn new(size: u32) -> Contributions {
+    pub(super) fn new(size: u32) -> CrcContributions {
         let mut tables = Box::new([[0; 256]; 4]);
         for (table, offset) in tables.iter_mut().zip([LOW, LOW + 1, HIGH, HIGH + 1]) {
             let mut raw = vec![0; (size as usize).saturating_sub(offset)];
@@ -26,7 +26,7 @@ impl Contributions {
                 }
             }
         }
-        Contributions(tables)
+        CrcContributions(tables)
     }
 
     /// Whether the checksum of an inode is right. `has_high`: the inode has the upper half.
@@ -49,7 +49,7 @@ impl Contributions {
     }
 }
 
-impl std::fmt::Debug for Contributions {
+impl std::fmt::Debug for CrcContributions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Contributions")
     }

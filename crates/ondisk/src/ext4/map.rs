@@ -9,7 +9,7 @@ use super::superblock::Superblock;
 
 /// Consecutive blocks of a directory that are also contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct BlockRun {
     /// First block number within the directory.
     pub logical: u32,
     /// First block number on the device.
@@ -32,9 +32,9 @@ pub struct Branch {
 
 /// An entry in a node of the extent tree or block map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum NodeEntry {
     /// Blocks with contents.
-    Run(Run),
+    Run(BlockRun),
     /// A lower node, which the caller must read and pass to [`BlockMap::branch`] once.
     Branch(Branch),
 }
@@ -74,7 +74,7 @@ impl<'a> BlockMap<'a> {
     /// # Errors
     /// The tree is damaged, so that the kernel would refuse it. Earlier results may be wrong as
     /// well.
-    pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Error> {
+    pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(NodeEntry)) -> Result<(), Error> {
         if self.extents {
             return self.extents(body, None, 0, 1 << 32, found);
         }
@@ -93,7 +93,7 @@ impl<'a> BlockMap<'a> {
         &self,
         branch: Branch,
         block: &[u8],
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(NodeEntry),
     ) -> Result<(), Error> {
         let block = block
             .get(..self.superblock.block_size as usize)
@@ -118,7 +118,7 @@ impl<'a> BlockMap<'a> {
         place: u32,
         depth: u16,
         at: u64,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(NodeEntry),
     ) -> Result<u64, Error> {
         let end =
             at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
@@ -127,13 +127,13 @@ impl<'a> BlockMap<'a> {
         }
         let place = self.inside(u64::from(place), 1)?;
         found(if depth == 0 {
-            Found::Run(Run {
+            NodeEntry::Run(BlockRun {
                 logical: at as u32,
                 place,
                 blocks: 1,
             })
         } else {
-            Found::Branch(Branch {
+            NodeEntry::Branch(Branch {
                 place,
                 depth,
                 from: at,
@@ -151,7 +151,7 @@ impl<'a> BlockMap<'a> {
         depth: Option<u16>,
         from: u64,
         until: u64,
-        found: &mut impl FnMut(Found),
+        found: &mut impl FnMut(NodeEntry),
     ) -> Result<(), Error> {
         let (entries, depth) = self.entries(node, depth)?;
         let starts = entries
@@ -174,13 +174,13 @@ impl<'a> BlockMap<'a> {
                 };
                 past = next;
                 if start < self.length {
-                    found(Found::Branch(branch));
+                    found(NodeEntry::Branch(branch));
                 }
             } else {
                 let (end, run) = self.extent_entry(entry, start, next)?;
                 past = end;
                 if let Some(run) = run {
-                    found(Found::Run(run));
+                    found(NodeEntry::Run(run));
                 }
             }
         }
@@ -224,7 +224,7 @@ impl<'a> BlockMap<'a> {
         entry: &[u8],
         start: u64,
         limit: u64,
-    ) -> Result<(u64, Option<Run>), Error> {
+    ) -> Result<(u64, Option<BlockRun>), Error> {
         const LONGEST_WRITTEN: u16 = 0x8000;
         let (length, written) = match le16(entry, 4) {
             length @ ..=LONGEST_WRITTEN => (length, true),
@@ -237,7 +237,7 @@ impl<'a> BlockMap<'a> {
         }
         let place = self.inside(place, u64::from(length))?;
         let blocks = u64::from(length).min(self.length.saturating_sub(start)) as u32;
-        let run = Run {
+        let run = BlockRun {
             logical: start as u32,
             place,
             blocks,
@@ -276,7 +276,7 @@ mod tests {
             .collect()
     }
 
-    fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<Found>, Error> {
+    fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<NodeEntry>, Error> {
         let superblock = Superblock::parse(&plain()).unwrap();
         let raw = directory(flags, blocks * 4096, body);
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
@@ -286,8 +286,8 @@ mod tests {
             .map(|()| all)
     }
 
-    fn run(logical: u32, place: u64, blocks: u32) -> Found {
-        Found::Run(Run {
+    fn run(logical: u32, place: u64, blocks: u32) -> NodeEntry {
+        NodeEntry::Run(BlockRun {
             logical,
             place,
             blocks,
@@ -350,7 +350,10 @@ mod tests {
             from: 10,
             until: 1 << 32,
         };
-        assert_eq!(branches, [Found::Branch(first), Found::Branch(second)]);
+        assert_eq!(
+            branches,
+            [NodeEntry::Branch(first), NodeEntry::Branch(second)]
+        );
 
         let block = |entries: &[[u32; 3]]| {
             let mut block = node(0, entries);
@@ -387,7 +390,7 @@ mod tests {
         assert_eq!(found[..3], [run(0, 100, 1), run(1, 101, 1), run(3, 103, 1)]);
         assert_eq!(
             found[3..],
-            [Found::Branch(Branch {
+            [NodeEntry::Branch(Branch {
                 place: 200,
                 depth: 1,
                 from: 12,
@@ -420,8 +423,8 @@ mod tests {
                 let _ = map.root(inode.body(), &mut |found| all.push(found));
                 for found in all {
                     match found {
-                        Found::Run(run) => prop_assert!(run.place + u64::from(run.blocks) <= 2048 && run.blocks > 0),
-                        Found::Branch(branch) => drop(map.branch(branch, &block, &mut |_| ())),
+                        NodeEntry::Run(run) => prop_assert!(run.place + u64::from(run.blocks) <= 2048 && run.blocks > 0),
+                        NodeEntry::Branch(branch) => drop(map.branch(branch, &block, &mut |_| ())),
                     }
                 }
             }

@@ -23,5 +23,5 @@ pub use directory::Names;
 pub use error::{Error, FeatureSet};
 pub use group::Group;
 pub use inode::Inode;
-pub use map::{BlockMap, Branch, Found, Run};
+pub use map::{BlockMap, BlockRun, Branch, NodeEntry};
 pub use superblock::Superblock;

@@ -3,7 +3,7 @@
 use super::bytes::{crc32c, le16, le32, wide64};
 use super::error::Error;
 use super::features::*;
-use super::inode_checksum::Contributions;
+use super::inode_checksum::CrcContributions;
 
 /// Offset of the superblock on the device, in bytes.
 pub const OFFSET: u64 = 1024;
@@ -43,7 +43,7 @@ pub struct Superblock {
     backup_groups: [u32; 2],
     features: [u32; 3],
     pub(super) seed: u32,
-    pub(super) checksum_contributions: Contributions,
+    pub(super) checksum_contributions: CrcContributions,
 }
 
 impl Superblock {
@@ -58,7 +58,7 @@ impl Superblock {
         }
         let features = [0x5c, 0x60, 0x64].map(|at| le32(bytes, at));
         refuse_unreadable(features)?;
-        let has = |feature: Feature| features[feature.set as usize] & feature.bit != 0;
+        let has = |feature: FeatureBit| features[feature.set as usize] & feature.bit != 0;
         check_integrity(bytes, has(METADATA_CSUM))?;
         let [block_size, inode_size, descriptor_size] = parse_sizes(bytes, has(BITS64))?;
         let uuid = *bytes[0x68..].first_chunk().unwrap_or(&[0; 16]);
@@ -87,7 +87,7 @@ impl Superblock {
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
             seed,
-            checksum_contributions: Contributions::new(inode_size),
+            checksum_contributions: CrcContributions::new(inode_size),
         };
         superblock.groups = superblock.count_groups()?;
         Ok(superblock)
@@ -112,7 +112,7 @@ impl Superblock {
     }
 
     #[inline(always)]
-    pub(super) fn has(&self, feature: Feature) -> bool {
+    pub(super) fn has(&self, feature: FeatureBit) -> bool {
         self.features[feature.set as usize] & feature.bit != 0
     }
 

@@ -44,7 +44,7 @@ const NO_ID: u32 = u32::MAX;
 /// Whether [`to_binary`] looks up the name of a user or of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Who {
+pub enum AclNameKind {
     User,
     Group,
 }
@@ -80,7 +80,7 @@ pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
 /// `None` for malformed text, and for a name without an id.
 pub fn to_binary(
     text: &[u8],
-    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+    id_of: impl Fn(AclNameKind, &[u8], Option<u32>) -> Option<u32>,
 ) -> Option<Vec<u8>> {
     let mut entries = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
@@ -130,7 +130,7 @@ fn find(binary: &[u8], tag: Tag) -> Option<u32> {
 
 fn entry(
     text: &[u8],
-    id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
+    id_of: impl Fn(AclNameKind, &[u8], Option<u32>) -> Option<u32>,
 ) -> Option<(Tag, u32, u16)> {
     // Solaris writes no colon after "default".
     let text = text.strip_prefix(b"default").unwrap_or(text);
@@ -151,9 +151,9 @@ fn entry(
     };
     let (tag, id) = match kind {
         b"user" | b"u" if name.is_empty() => (Tag::Owner, NO_ID),
-        b"user" | b"u" => (Tag::User, id(Who::User)?),
+        b"user" | b"u" => (Tag::User, id(AclNameKind::User)?),
         b"group" | b"g" if name.is_empty() => (Tag::OwningGroup, NO_ID),
-        b"group" | b"g" => (Tag::Group, id(Who::Group)?),
+        b"group" | b"g" => (Tag::Group, id(AclNameKind::Group)?),
         b"mask" | b"m" if name.is_empty() => (Tag::Mask, NO_ID),
         b"other" | b"o" if name.is_empty() => (Tag::Other, NO_ID),
         _ => return None,
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn unknown(_: Who, _: &[u8], number: Option<u32>) -> Option<u32> {
+    fn unknown(_: AclNameKind, _: &[u8], number: Option<u32>) -> Option<u32> {
         number
     }
 
@@ -196,7 +196,7 @@ mod tests {
         }
         let known = |who, name: &[u8], number| {
             assert_eq!(number, Some(7));
-            (who == Who::User && name == b"joe").then_some(1000)
+            (who == AclNameKind::User && name == b"joe").then_some(1000)
         };
         assert_eq!(
             to_binary(b"user:joe:r--:7", known),

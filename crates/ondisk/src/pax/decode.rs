@@ -1,7 +1,7 @@
 //! Decodes the headers of an archive: takes blocks of 512 bytes, returns members.
 
 use super::field::{self, MAGIC, SIZE, TYPE, gnu, number, text};
-use super::record::{Common, Global, Records};
+use super::record::{Global, GlobalRecords, Records};
 use super::sparse::{self, Map};
 use super::{
     BLOCK, Fault, Lineage, MOST_NAME, MOST_OTHER, MOST_RECORDS, Member, PartOfRun, dumpdir, padded,
@@ -68,8 +68,8 @@ pub struct Decoder {
     is_old: bool,
     /// Padded length of the data that follows the current block, if known.
     skip: Option<u64>,
-    common: Common,
-    ahead: Ahead,
+    common: GlobalRecords,
+    ahead: ExtraHeaders,
     /// Faults that did not prevent reading.
     faults: Vec<Fault>,
 }
@@ -80,9 +80,9 @@ enum State {
     #[default]
     Header,
     /// The content of an additional header: bytes left, and bytes so far.
-    Collect(What, u64, Vec<u8>),
+    Collect(HeaderKind, u64, Vec<u8>),
     /// More extents of an old sparse file, in blocks of their own.
-    Extents(Box<Member>, Map, Rest),
+    Extents(Box<Member>, Map, SparseRemainder),
     /// The map of a sparse file, at the beginning of its data; with the number of bytes left.
     Map(Box<Member>, sparse::Text, u64),
     /// Content that is skipped: bytes left.
@@ -91,7 +91,7 @@ enum State {
 
 /// The remaining part of an old sparse file whose extents are being read.
 #[derive(Debug)]
-struct Rest {
+struct SparseRemainder {
     layout: Layout,
     /// Bytes of data after the current block.
     left: u64,
@@ -107,7 +107,7 @@ enum Layout {
 
 /// The kind of header whose content is being collected.
 #[derive(Debug)]
-enum What {
+enum HeaderKind {
     Extended,
     Global,
     Path,
@@ -118,7 +118,7 @@ enum What {
 
 /// Additional headers before the header of a member.
 #[derive(Debug, Default)]
-struct Ahead {
+struct ExtraHeaders {
     /// Offset of the first additional header.
     at: Option<u64>,
     /// Records of the last extended header; like other programs, earlier ones are ignored.
@@ -176,7 +176,7 @@ impl Decoder {
     pub fn is_data(&self) -> bool {
         matches!(
             self.state,
-            State::Map(..) | State::Collect(What::Dumpdir(_), ..)
+            State::Map(..) | State::Collect(HeaderKind::Dumpdir(_), ..)
         )
     }
 
@@ -283,15 +283,15 @@ impl Decoder {
         let size = number(&block[SIZE]).and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or("invalid size in a header")?;
         let (what, most) = match block[TYPE] {
-            b'x' | b'X' => (What::Extended, MOST_EXTENDED),
-            b'g' => (What::Global, MOST_OTHER),
-            b'L' => (What::Path, MOST_NAME),
-            b'K' => (What::Link, MOST_NAME),
-            b'A' => (What::SolarisAcl, MOST_OTHER),
+            b'x' | b'X' => (HeaderKind::Extended, MOST_EXTENDED),
+            b'g' => (HeaderKind::Global, MOST_OTHER),
+            b'L' => (HeaderKind::Path, MOST_NAME),
+            b'K' => (HeaderKind::Link, MOST_NAME),
+            b'A' => (HeaderKind::SolarisAcl, MOST_OTHER),
             _ => return self.member(block, size, at),
         };
-        let is_global = matches!(what, What::Global);
-        let is_extended = matches!(what, What::Extended);
+        let is_global = matches!(what, HeaderKind::Global);
+        let is_extended = matches!(what, HeaderKind::Extended);
         if !is_global {
             self.ahead.at.get_or_insert(at);
         }
@@ -319,7 +319,7 @@ impl Decoder {
                 at,
                 "the archive ends between an extended header and its member",
             );
-            self.ahead = Ahead::default();
+            self.ahead = ExtraHeaders::default();
         }
         match std::mem::replace(&mut self.is_ending, true) {
             true => Event::End,
@@ -337,36 +337,36 @@ impl Decoder {
     }
 
     /// Begins to collect the content of an additional header.
-    fn expect(&mut self, what: What, size: u64) -> Result<Event, Problem> {
+    fn expect(&mut self, what: HeaderKind, size: u64) -> Result<Event, Problem> {
         // The kernel allocates pages only when they are filled, so a wrong size costs nothing.
         self.collect(what, size, Vec::with_capacity(size as usize))
     }
 
-    fn collect(&mut self, what: What, left: u64, text: Vec<u8>) -> Result<Event, Problem> {
+    fn collect(&mut self, what: HeaderKind, left: u64, text: Vec<u8>) -> Result<Event, Problem> {
         if left > 0 {
             self.state = State::Collect(what, left, text);
             return Ok(Event::More);
         }
         let start = self.at - padded(text.len() as u64).unwrap_or(0);
         match what {
-            What::Extended => {
+            HeaderKind::Extended => {
                 let mut records = Records::new(self.common.clone());
                 if let Some(Fault { at, what }) = records.add(text, start) {
                     self.fault(at, what);
                 }
                 self.ahead.records = Some(records);
             }
-            What::Path => self.ahead.path = Some(field::text(&text).to_vec()),
-            What::Link => self.ahead.link = Some(field::text(&text).to_vec()),
-            What::SolarisAcl => match solaris_acl(&text) {
+            HeaderKind::Path => self.ahead.path = Some(field::text(&text).to_vec()),
+            HeaderKind::Link => self.ahead.link = Some(field::text(&text).to_vec()),
+            HeaderKind::SolarisAcl => match solaris_acl(&text) {
                 Ok(acl) => self.ahead.acl = Some(acl),
                 Err(what) => self.fault(start, what),
             },
-            What::Dumpdir(mut member) => {
+            HeaderKind::Dumpdir(mut member) => {
                 member.dumpdir = Some(text);
                 return self.done(member, 0);
             }
-            What::Global => {
+            HeaderKind::Global => {
                 let mut global = Global::new(std::mem::take(&mut self.common));
                 if let Some(Fault { at, what }) = global.add(&text, start) {
                     self.fault(at, what);

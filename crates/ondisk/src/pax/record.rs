@@ -101,7 +101,7 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
 
 /// The records that a global header may set for all members.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Common {
+pub(super) struct GlobalRecords {
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) uname: Option<Vec<u8>>,
@@ -111,7 +111,7 @@ pub(super) struct Common {
     pub(super) ctime: Option<Time>,
 }
 
-impl Common {
+impl GlobalRecords {
     /// Stores the record if its key is one of these fields. An empty value removes a global
     /// header's value.
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
@@ -131,7 +131,7 @@ impl Common {
 
 /// A fault that makes a member unreadable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unusable {
+pub(super) struct UnreadableMember {
     pub(super) fault: Fault,
     /// Whether the fault is in the size of the member's data.
     pub(super) is_size: bool,
@@ -140,7 +140,7 @@ pub(super) struct Unusable {
 /// The records that apply to a member: of its extended header, and global ones.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    pub(super) common: Common,
+    pub(super) common: GlobalRecords,
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
@@ -157,7 +157,7 @@ pub(super) struct Records {
     pub(super) star_size: Option<u64>,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
-    pub(super) unusable: Option<Unusable>,
+    pub(super) unusable: Option<UnreadableMember>,
     /// Number of bytes of all records except dumpdirs and maps.
     len: usize,
 }
@@ -177,7 +177,7 @@ pub(super) struct Sparse {
 
 impl Records {
     /// Starts with the records of global headers.
-    pub(super) fn new(common: Common) -> Records {
+    pub(super) fn new(common: GlobalRecords) -> Records {
         Records {
             common,
             ..Records::default()
@@ -202,7 +202,7 @@ impl Records {
                     return taken;
                 };
                 let at = start + at as u64;
-                self.unusable.get_or_insert(Unusable {
+                self.unusable.get_or_insert(UnreadableMember {
                     fault: Fault { at, what },
                     is_size: key == b"size",
                 });
@@ -324,7 +324,7 @@ impl Sparse {
 /// of the archive in a dump by several processes, and the ids of the archive and its base.
 #[derive(Debug, Default)]
 pub(super) struct Global {
-    pub(super) common: Common,
+    pub(super) common: GlobalRecords,
     pub(super) blake3: Option<[u8; 32]>,
     pub(super) part: Option<PartOfRun>,
     pub(super) lineage: Option<Lineage>,
@@ -332,7 +332,7 @@ pub(super) struct Global {
 
 impl Global {
     /// Continues with the records of earlier global headers.
-    pub(super) fn new(common: Common) -> Global {
+    pub(super) fn new(common: GlobalRecords) -> Global {
         Global {
             common,
             ..Global::default()

@@ -6,12 +6,12 @@ use gate::file::Reader;
 use meter::call::Call;
 use ondisk::elf::architecture;
 
-use super::{Begun, MOST_EXECUTIONS, MOST_OPEN, Process, Recorder};
+use super::{MOST_EXECUTIONS, MOST_OPEN, Process, Recorder, ShimStart};
 use crate::classify::Lookup;
 use crate::family::Family;
 use crate::group::{Process as SearchProcess, Search, assign};
 use crate::kind::Kind;
-use crate::lookup::{Op, Outcome, split};
+use crate::lookup::{LookupPurpose, Outcome, split};
 use crate::path::is_executable;
 use crate::search_name::search_name;
 use crate::trace::Shim;
@@ -23,11 +23,11 @@ impl Recorder {
         call: &Call<'_>,
         process: &mut Process,
         path: &[u8],
-        op: Op,
+        op: LookupPurpose,
         outcome: Outcome,
     ) -> Kind {
         let (dir, name) = split(path);
-        let is_replaced = op == Op::Exec && call.errno().is_none();
+        let is_replaced = op == LookupPurpose::Exec && call.errno().is_none();
         // fathom itself, not the new program, made the first execve(2) of the command: attribute it
         // to the command.
         let begun = Rc::clone(&process.image.program);
@@ -43,7 +43,7 @@ impl Recorder {
             times: self.paths.times(dir),
         };
         let kind = self.paths.classify(&mut image.searcher, &lookup);
-        if op == Op::Exec
+        if op == LookupPurpose::Exec
             && self.continue_by_exec(process.parent, &mut image.open, path, outcome, call.nanos)
         {
             return Kind::Path;
@@ -93,11 +93,11 @@ impl Recorder {
 
     /// Records that a process executes a file. Version managers have a directory `shims` of
     /// scripts, which find and execute the program of the selected version.
-    pub(super) fn record_shim(&mut self, begun: &mut Option<Begun>, path: &[u8], start: u64) {
+    pub(super) fn record_shim(&mut self, begun: &mut Option<ShimStart>, path: &[u8], start: u64) {
         let (dir, name) = split(path);
         let is_shim = split(dir).1 == b"shims";
         let Some(first) = begun else {
-            *begun = (is_shim && self.paths.in_path(dir)).then(|| Begun {
+            *begun = (is_shim && self.paths.in_path(dir)).then(|| ShimStart {
                 path: path.to_vec(),
                 forks: self.forks,
                 misses: self.totals.misses,

@@ -8,9 +8,9 @@ fn recorder() -> Recorder {
 }
 
 fn recorder_with_path(path: &[u8]) -> Recorder {
-    let inherited = Inherited {
+    let inherited = InheritedFiles {
         cwd: Some(b"/work".to_vec()),
-        ..Inherited::default()
+        ..InheritedFiles::default()
     };
     let environment = Environment {
         path: Some(path.to_vec()),

@@ -42,7 +42,7 @@ pub fn marks(series: &Series) -> Vec<usize> {
 }
 
 /// Evaluates a series; returns at least one finding.
-pub fn judge(series: &Series) -> Vec<Finding> {
+pub fn evaluate(series: &Series) -> Vec<Finding> {
     let samples = combined(series);
     let mut found = match series.kind {
         Kind::Reads => vec![small_calls(

@@ -7,7 +7,7 @@ use super::comb::comb;
 use super::fold::fold;
 use super::knee::knee;
 use super::peaks::{peaks, spacing};
-use super::series::{judge, marks};
+use super::series::{evaluate, marks};
 use super::windows::readahead;
 use crate::error::Error;
 use crate::finding::{Finding, Method, Outcome, Value};
@@ -30,7 +30,7 @@ fn paper(name: &str) -> Series {
 
 /// The value of the first finding, which must be certain if there is one.
 fn first(series: &Series) -> Option<Value> {
-    let finding = judge(series).swap_remove(0);
+    let finding = evaluate(series).swap_remove(0);
     assert_eq!(
         finding.value().is_some(),
         finding.confidence() > 0.9,
@@ -41,14 +41,14 @@ fn first(series: &Series) -> Option<Value> {
 
 /// The value of the first finding.
 fn value(series: &Series) -> Option<Value> {
-    judge(series).swap_remove(0).value().cloned()
+    evaluate(series).swap_remove(0).value().cloned()
 }
 
 #[test]
 fn the_papers_patterns_give_the_papers_figures() {
     assert_eq!(first(&paper("block-256")), Some(Value::Number(4096.0)));
     assert_eq!(first(&paper("block-512")), Some(Value::Number(4096.0)));
-    let ahead = judge(&paper("readahead"));
+    let ahead = evaluate(&paper("readahead"));
     let values: Vec<_> = ahead.iter().map(Finding::value).collect();
     assert_eq!(
         values,
@@ -88,9 +88,9 @@ fn the_papers_peaks_are_marked() {
 }
 
 /// Reproducible random numbers.
-struct Dice(u64);
+struct RandomNumbers(u64);
 
-impl Dice {
+impl RandomNumbers {
     /// A number between 0 and 1.
     fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -113,8 +113,10 @@ impl Dice {
 }
 
 /// The number of seeds, of `n`, for which `holds` returns true.
-fn count(n: u64, mut holds: impl FnMut(&mut Dice) -> bool) -> u64 {
-    (0..n).filter(|seed| holds(&mut Dice(*seed))).count() as u64
+fn count(n: u64, mut holds: impl FnMut(&mut RandomNumbers) -> bool) -> u64 {
+    (0..n)
+        .filter(|seed| holds(&mut RandomNumbers(*seed)))
+        .count() as u64
 }
 
 #[test]
@@ -213,14 +215,15 @@ fn a_period_is_found_in_noise() {
 
 #[test]
 fn noise_has_no_period_and_no_knee() {
-    let mut flat = |n: usize, dice: &mut Dice| (0..n).map(|_| dice.time(1.0)).collect::<Vec<_>>();
-    let wild = |n: usize, dice: &mut Dice| {
+    let mut flat =
+        |n: usize, dice: &mut RandomNumbers| (0..n).map(|_| dice.time(1.0)).collect::<Vec<_>>();
+    let wild = |n: usize, dice: &mut RandomNumbers| {
         (0..n)
             .map(|_| -dice.roll().max(1e-12).ln())
             .collect::<Vec<_>>()
     };
     for make in [
-        &mut flat as &mut dyn FnMut(usize, &mut Dice) -> Vec<f64>,
+        &mut flat as &mut dyn FnMut(usize, &mut RandomNumbers) -> Vec<f64>,
         &mut { wild },
     ] {
         let silent = |silent: u64| assert!(silent >= 97, "{silent} of 100");
@@ -246,7 +249,7 @@ fn the_papers_patterns_survive_noise() {
         let expected = value(&clean);
         let (mut right, mut wrong) = (0, 0);
         for seed in 0..100 {
-            let mut dice = Dice(seed);
+            let mut dice = RandomNumbers(seed);
             let noise = |v: &f64| v * (1.0 + 0.03 * dice.roll());
             let noisy = Series {
                 trials: vec![clean.trials[0].iter().map(noise).collect()],
@@ -323,7 +326,7 @@ proptest! {
         (runs, trials) in (1_usize..20, 1_usize..4),
         seed in any::<u64>(),
     ) {
-        let mut dice = Dice(seed);
+        let mut dice = RandomNumbers(seed);
         let trials = (0..trials).map(|_| (0..runs).map(|_| dice.roll() * 1e9).collect()).collect();
         let series = Series::from_trials(kind, step, trials);
         prop_assert_eq!(Series::from_csv(series.to_csv().as_bytes()), Ok(series));
@@ -341,7 +344,7 @@ proptest! {
         trials in 0_usize..3,
     ) {
         let series = Series::from_trials(kind, 1 << 50, vec![samples; trials]);
-        for finding in judge(&series) {
+        for finding in evaluate(&series) {
             prop_assert!((0.0..=1.0).contains(&finding.confidence()), "{:?}", finding);
             prop_assert_eq!(finding.value().is_none(), finding.confidence() == 0.0);
         }

@@ -11,7 +11,7 @@ use ondisk::btrfs::{
 };
 
 use super::extents::{Extents, Holder};
-use crate::files::{Counted, FileTotals, Files};
+use crate::files::{CountedFile, FileTotals, Files};
 
 /// The range of keys of all inodes.
 const FILES: RangeInclusive<Key> = (FIRST_INODE, 0, 0)..=(LAST_INODE, u8::MAX, u64::MAX);
@@ -29,7 +29,7 @@ pub(super) fn read_extents(
 
 /// Inodes whose contents are counted separately: those that mounts cover, and caches.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct SeparateInodes {
     /// Inodes that a mount covers, with their paths relative to the root.
     pub(super) covered: HashMap<u64, Vec<u8>>,
     /// Inodes of caches, with the index of the cache.
@@ -56,7 +56,7 @@ pub(super) struct OwnedPlace {
 
 /// The place and the cache to which the files of a directory belong, by index.
 #[derive(Clone, Copy, Debug)]
-struct Reached {
+struct DirectoryOwner {
     place: usize,
     cache: Option<usize>,
 }
@@ -82,7 +82,7 @@ struct ExtentFile {
 /// The directories and files of the examined subvolume.
 #[derive(Debug, Default)]
 pub(super) struct SubvolumeTree<'a> {
-    claims: Option<&'a Claims>,
+    claims: Option<&'a SeparateInodes>,
     directories: HashMap<u64, SubvolumeDirectory>,
     files: Vec<ExtentFile>,
     extents: Vec<DataExtent>,
@@ -93,7 +93,11 @@ impl<'a> SubvolumeTree<'a> {
     ///
     /// # Errors
     /// The errno of the search ioctl.
-    pub(super) fn read(fd: &Fd, tree: u64, claims: &'a Claims) -> Result<SubvolumeTree<'a>, Errno> {
+    pub(super) fn read(
+        fd: &Fd,
+        tree: u64,
+        claims: &'a SeparateInodes,
+    ) -> Result<SubvolumeTree<'a>, Errno> {
         let mut all = SubvolumeTree {
             claims: Some(claims),
             ..SubvolumeTree::default()
@@ -174,7 +178,7 @@ impl<'a> SubvolumeTree<'a> {
             let holder = Holder::Place(reached.place);
             let own = own.iter().map(|extent| extents.add(*extent, holder));
             totals.add(
-                &Counted {
+                &CountedFile {
                     bytes: own.fold(0, u64::saturating_add),
                     owner: file.inode.uid,
                     mtime: file.inode.mtime,
@@ -208,18 +212,18 @@ struct ExtentPlaces<'a> {
     numbers: HashMap<ExtentPlace, usize>,
     all: Vec<OwnedPlace>,
     /// Known places, by inode of the directory.
-    reached: HashMap<u64, Reached>,
+    reached: HashMap<u64, DirectoryOwner>,
 }
 
 impl ExtentPlaces<'_> {
-    fn of_file(&mut self, file: &ExtentFile) -> Reached {
+    fn of_file(&mut self, file: &ExtentFile) -> DirectoryOwner {
         let covered = self
             .tree
             .claims
             .and_then(|claims| claims.covered.get(&file.ino));
         if let Some(path) = covered.filter(|_| !self.tree.directories.contains_key(&file.ino)) {
             let place = self.number(ExtentPlace::Covered(path.clone()), None);
-            return Reached { place, cache: None };
+            return DirectoryOwner { place, cache: None };
         }
         match self.tree.directories.contains_key(&file.ino) && file.ino != FIRST_INODE {
             true => self.of_directory(file.ino),
@@ -229,7 +233,7 @@ impl ExtentPlaces<'_> {
 
     /// The place of the files in a directory: inherited from the parent directory, unless the directory is itself a
     /// place.
-    fn of_directory(&mut self, dir: u64) -> Reached {
+    fn of_directory(&mut self, dir: u64) -> DirectoryOwner {
         let (mut at, mut passed) = (dir, Vec::new());
         let mut reached = loop {
             if let Some(known) = self.reached.get(&at) {
@@ -244,7 +248,7 @@ impl ExtentPlaces<'_> {
             if at == FIRST_INODE || above == 0 || passed.len() > self.tree.directories.len() {
                 let owner = self.tree.directories.get(&FIRST_INODE).map(|it| it.owner);
                 let place = self.number(ExtentPlace::Root, owner);
-                let root = Reached { place, cache: None };
+                let root = DirectoryOwner { place, cache: None };
                 self.reached.insert(FIRST_INODE, root);
                 break root;
             }
@@ -259,7 +263,7 @@ impl ExtentPlaces<'_> {
     }
 
     /// Determines a directory's place from that of its parent directory.
-    fn step(&mut self, dir: u64, above: Reached) -> Reached {
+    fn step(&mut self, dir: u64, above: DirectoryOwner) -> DirectoryOwner {
         let Some(directory) = self.tree.directories.get(&dir) else {
             return above;
         };

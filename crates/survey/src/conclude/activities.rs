@@ -3,8 +3,8 @@
 use pathsearch::{Change, Fix, ProgramStart, StartupReport, is_worthwhile};
 
 use super::costs::{EngineCosts, cost};
-use crate::cost::{Activity, ActivityCost, Amount, Means};
-use crate::found::Found;
+use crate::cost::{Activity, ActivityCost, CostAmount, CostReduction};
+use crate::found::SurveyResults;
 use crate::known::best_price;
 use crate::section::Section;
 use crate::survey::Survey;
@@ -21,7 +21,7 @@ pub fn activity_costs<'a>(survey: &Survey<'a>) -> [ActivityCost<'a>; 5] {
     ]
 }
 
-fn unknown<'a>(activity: Activity, by: Means<'a>) -> ActivityCost<'a> {
+fn unknown<'a>(activity: Activity, by: CostReduction<'a>) -> ActivityCost<'a> {
     ActivityCost {
         activity,
         now: None,
@@ -31,32 +31,32 @@ fn unknown<'a>(activity: Activity, by: Means<'a>) -> ActivityCost<'a> {
     }
 }
 
-fn scan(found: &Found, is_deep: bool) -> ActivityCost<'_> {
-    let row = unknown(Activity::Scan, Means::Measure(Section::Walk));
+fn scan(found: &SurveyResults, is_deep: bool) -> ActivityCost<'_> {
+    let row = unknown(Activity::Scan, CostReduction::Measure(Section::Walk));
     let Some(walking) = &found.walking else {
         return row;
     };
     // A walk within the limits of a survey does not show which engine is fastest on the whole tree.
-    let by = if is_deep { row.by } else { Means::Deep };
+    let by = if is_deep { row.by } else { CostReduction::Deep };
     if let Some(bounded) = &walking.bounded {
-        let now = bounded.whole_seconds().map(Amount::EstimatedSeconds);
+        let now = bounded.whole_seconds().map(CostAmount::EstimatedSeconds);
         return ActivityCost { now, by, ..row };
     }
     let Some(costs) = EngineCosts::new(walking) else {
         let mut stopped = walking.stopped.iter();
         let now = stopped.find_map(|stopped| Some(stopped.estimate()?.2));
-        let now = now.map(Amount::EstimatedSeconds);
+        let now = now.map(CostAmount::EstimatedSeconds);
         return ActivityCost { now, by, ..row };
     };
     let fastest = cost(costs.fastest);
     let now = costs.plain.unwrap_or_else(|| cost(costs.chosen));
     let is_faster = is_worthwhile((now.ms - fastest.ms) / 1e3, now.ms / 1e3);
     ActivityCost {
-        now: Some(Amount::Seconds(now.ms / 1e3)),
-        possible: is_faster.then_some(Amount::Seconds(fastest.ms / 1e3)),
+        now: Some(CostAmount::Seconds(now.ms / 1e3)),
+        possible: is_faster.then_some(CostAmount::Seconds(fastest.ms / 1e3)),
         by: match is_faster {
-            true => Means::Engine(fastest.name),
-            false => Means::Fastest,
+            true => CostReduction::Engine(fastest.name),
+            false => CostReduction::Fastest,
         },
         ..row
     }
@@ -64,18 +64,18 @@ fn scan(found: &Found, is_deep: bool) -> ActivityCost<'_> {
 
 fn backup<'a>(survey: &Survey<'a>) -> ActivityCost<'a> {
     let found = survey.found;
-    let row = unknown(Activity::Backup, Means::Measure(Section::Dump));
+    let row = unknown(Activity::Backup, CostReduction::Measure(Section::Dump));
     let Some(dump) = &found.dump else {
-        let now = bytes_in_use(survey).map(Amount::AtMostBytes);
+        let now = bytes_in_use(survey).map(CostAmount::AtMostBytes);
         return ActivityCost { now, ..row };
     };
     let is_less = dump.changed.bytes < dump.first.bytes;
     ActivityCost {
-        now: Some(Amount::Bytes(dump.first.bytes)),
-        possible: is_less.then_some(Amount::EstimatedBytes(dump.changed.bytes)),
+        now: Some(CostAmount::Bytes(dump.first.bytes)),
+        possible: is_less.then_some(CostAmount::EstimatedBytes(dump.changed.bytes)),
         by: match is_less {
-            true => Means::Increments,
-            false => Means::Fastest,
+            true => CostReduction::Increments,
+            false => CostReduction::Fastest,
         },
         ..row
     }
@@ -105,8 +105,8 @@ fn bytes_in_use(survey: &Survey<'_>) -> Option<u64> {
     is_known.then_some(capacity.used)
 }
 
-fn start(found: &Found) -> ActivityCost<'_> {
-    let row = unknown(Activity::Start, Means::Measure(Section::Startup));
+fn start(found: &SurveyResults) -> ActivityCost<'_> {
+    let row = unknown(Activity::Start, CostReduction::Measure(Section::Startup));
     let startup = found.startup.as_ref();
     let slowest = startup.and_then(|startup| {
         // A start under a meter takes longer, so use only starts that were timed without one.
@@ -121,9 +121,11 @@ fn start(found: &Found) -> ActivityCost<'_> {
     let seconds = start.seconds;
     let best = useful_fixes(startup, start).into_iter().next();
     ActivityCost {
-        now: Some(Amount::Seconds(seconds)),
-        possible: best.map(|fix| Amount::Seconds(seconds - fix.saves_seconds_here)),
-        by: best.map_or(Means::NoChange, |fix| Means::Change(&fix.change)),
+        now: Some(CostAmount::Seconds(seconds)),
+        possible: best.map(|fix| CostAmount::Seconds(seconds - fix.saves_seconds_here)),
+        by: best.map_or(CostReduction::NoChange, |fix| {
+            CostReduction::Change(&fix.change)
+        }),
         command: Some(start.command),
         ..row
     }
@@ -153,31 +155,35 @@ pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> 
     useful
 }
 
-fn stat(found: &Found, is_deep: bool) -> ActivityCost<'_> {
-    let row = unknown(Activity::Stat, Means::Measure(Section::Gates));
-    let price = |warm| Some(Amount::Seconds(price(found, "statx", warm)? / 1e9));
+fn stat(found: &SurveyResults, is_deep: bool) -> ActivityCost<'_> {
+    let row = unknown(Activity::Stat, CostReduction::Measure(Section::Gates));
+    let price = |warm| Some(CostAmount::Seconds(price(found, "statx", warm)? / 1e9));
     match (price(true), price(false)) {
         (warm, Some(cold)) => ActivityCost {
             now: Some(cold),
             possible: warm,
-            by: Means::Cached,
+            by: CostReduction::Cached,
             ..row
         },
         (Some(warm), None) => ActivityCost {
             now: Some(warm),
-            by: if is_deep { Means::Fastest } else { Means::Deep },
+            by: if is_deep {
+                CostReduction::Fastest
+            } else {
+                CostReduction::Deep
+            },
             ..row
         },
         (None, None) => row,
     }
 }
 
-fn fsync(found: &Found) -> ActivityCost<'_> {
-    let row = unknown(Activity::Fsync, Means::Measure(Section::Gates));
+fn fsync(found: &SurveyResults) -> ActivityCost<'_> {
+    let row = unknown(Activity::Fsync, CostReduction::Measure(Section::Gates));
     match price(found, "fsync", true) {
         Some(ns) => ActivityCost {
-            now: Some(Amount::Seconds(ns / 1e9)),
-            by: Means::Batches,
+            now: Some(CostAmount::Seconds(ns / 1e9)),
+            by: CostReduction::Batches,
             ..row
         },
         None => row,
@@ -185,7 +191,7 @@ fn fsync(found: &Found) -> ActivityCost<'_> {
 }
 
 /// The price of a call in nanoseconds.
-fn price(found: &Found, gate: &str, warm: bool) -> Option<f64> {
+fn price(found: &SurveyResults, gate: &str, warm: bool) -> Option<f64> {
     let prices = found.gates.as_ref()?.report.prices.as_deref()?;
     best_price(prices, gate, warm).map(|price| price.ns)
 }

@@ -7,13 +7,13 @@ use base::runs::Stats;
 use mounts::PointKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use pathsearch::{Kind, is_worthwhile};
-use walk::{EngineKind, Explained};
+use walk::{EngineKind, ExplainedPlan};
 
 use super::activities::useful_fixes;
-use super::costs::{EngineCosts, Timed, cost, of_full, stopped, targets};
+use super::costs::{EngineCosts, EngineTime, cost, of_full, stopped, targets};
 use crate::command::Command;
-use crate::conclusion::{Conclusion, Effort, Statement};
-use crate::found::{Found, Mounted, Walking};
+use crate::conclusion::{Conclusion, Statement, WalkTime};
+use crate::found::{SurveyResults, SurveyedMounts, WalkCosts};
 use crate::section::Section;
 use crate::survey::Survey;
 
@@ -40,7 +40,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     advice
 }
 
-fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
+fn mounts(mounted: &SurveyedMounts) -> impl Iterator<Item = Conclusion<'_>> {
     let points = &mounted.report.points;
     let diagnoses = diagnose(&mounted.all());
     let files = points
@@ -76,7 +76,7 @@ fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
     found.map(|(dir, _)| &dir[..])
 }
 
-fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
+fn scan<'a>(survey: &Survey<'a>, walking: &'a WalkCosts) -> Vec<Conclusion<'a>> {
     /// Exceeds the size of a catalog of a million entries.
     const CATALOG: u64 = 64 << 20;
     let engine = walking.part.engine;
@@ -87,9 +87,9 @@ fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
     let costs = EngineCosts::new(walking);
     let stopped = stopped(walking, engine).filter(|_| costs.is_none());
     let effort = match (bounded, stopped, &costs) {
-        (Some(bounded), ..) => Some(Effort::Bounded(bounded)),
-        (None, Some(stopped), _) => Some(Effort::Stopped(stopped)),
-        (None, None, costs) => costs.as_ref().map(|costs| Effort::Ms(costs.chosen.1)),
+        (Some(bounded), ..) => Some(WalkTime::Bounded(bounded)),
+        (None, Some(stopped), _) => Some(WalkTime::Stopped(stopped)),
+        (None, None, costs) => costs.as_ref().map(|costs| WalkTime::Ms(costs.chosen.1)),
     };
     if let Some(effort) = effort.filter(|effort| effort.seconds() >= Some(LONG_SCAN))
         && let Some(place) = place(survey, CATALOG)
@@ -102,7 +102,7 @@ fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
     };
     let chosen = cost(costs.chosen);
     // Whether an engine saves enough time against a slower one.
-    let is_faster = |(fast, ms): Timed<'_>, slow: EngineKind, slow_ms: f64| {
+    let is_faster = |(fast, ms): EngineTime<'_>, slow: EngineKind, slow_ms: f64| {
         fast.engine != slow
             && is_possible(walking, fast.engine)
             && is_worthwhile((slow_ms - ms) / 1e3, slow_ms / 1e3)
@@ -138,12 +138,12 @@ fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
 }
 
 /// Whether no part of the survey reports that an engine is impossible here.
-fn is_possible(walking: &Walking, engine: EngineKind) -> bool {
+fn is_possible(walking: &WalkCosts, engine: EngineKind) -> bool {
     let mut all = walking
         .engines
         .explained
         .iter()
-        .flat_map(Explained::choices);
+        .flat_map(ExplainedPlan::choices);
     all.all(|one| one.engine != engine || one.is_possible())
 }
 
@@ -162,13 +162,16 @@ fn is_other_engine_faster(costs: &EngineCosts<'_>) -> bool {
 }
 
 /// The advice to walk as root, if an engine needs it.
-fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
+fn walk_as_root(walking: &WalkCosts) -> Option<Conclusion<'_>> {
     let explained = &walking.engines.explained;
-    let engine = explained.iter().flat_map(Explained::needing_root).next()?;
+    let engine = explained
+        .iter()
+        .flat_map(ExplainedPlan::needing_root)
+        .next()?;
     let costs = EngineCosts::new(walking)?;
     let effort = match &walking.bounded {
-        Some(bounded) => Effort::Bounded(bounded),
-        None => Effort::Ms(costs.chosen.1),
+        Some(bounded) => WalkTime::Bounded(bounded),
+        None => WalkTime::Ms(costs.chosen.1),
     };
     let is_long = effort.seconds() >= Some(LONG_WALK);
     let statement = Statement::WalkAsRoot(engine, effort);
@@ -177,7 +180,7 @@ fn walk_as_root(walking: &Walking) -> Option<Conclusion<'_>> {
 }
 
 /// The best change to PATH, and the best change of any other kind.
-fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
+fn path(found: &SurveyResults) -> impl Iterator<Item = Conclusion<'_>> {
     let startup = found.startup.iter();
     let mut fixes: Vec<_> = startup
         .flat_map(|startup| {
@@ -237,12 +240,12 @@ fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     Some(Conclusion::new(Section::Account, 33, command, statement))
 }
 
-fn can_work(walking: &Walking, engine: EngineKind) -> bool {
+fn can_work(walking: &WalkCosts, engine: EngineKind) -> bool {
     let mut all = walking
         .engines
         .explained
         .iter()
-        .flat_map(Explained::choices);
+        .flat_map(ExplainedPlan::choices);
     all.any(|one| one.engine == engine && one.is_possible()) && is_possible(walking, engine)
 }
 

@@ -9,7 +9,7 @@ use crate::bounded::StoppedEngine;
 use crate::capacity::Capacity;
 use crate::command::Command;
 use crate::conclusion::{Conclusion, Cost, Statement};
-use crate::found::Walking;
+use crate::found::WalkCosts;
 use crate::section::Section;
 use crate::survey::Survey;
 
@@ -20,18 +20,18 @@ pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec
 }
 
 /// An engine, and the median of its elapsed times in milliseconds.
-pub(super) type Timed<'a> = (&'a EngineRuns, f64);
+pub(super) type EngineTime<'a> = (&'a EngineRuns, f64);
 
 pub(super) struct EngineCosts<'a> {
-    pub(super) chosen: Timed<'a>,
+    pub(super) chosen: EngineTime<'a>,
     /// The engine `stat`, which makes one call at a time.
     pub(super) plain: Option<Cost>,
-    pub(super) fastest: Timed<'a>,
+    pub(super) fastest: EngineTime<'a>,
 }
 
 impl<'a> EngineCosts<'a> {
     /// `None` if no engine finished.
-    pub(super) fn new(walking: &'a Walking) -> Option<EngineCosts<'a>> {
+    pub(super) fn new(walking: &'a WalkCosts) -> Option<EngineCosts<'a>> {
         let engines = walking.engines.engines.iter();
         let timed: Vec<_> = engines
             .filter_map(|engine| Some((engine, median_ms(&engine.runs, |t| t.real)?)))
@@ -46,7 +46,7 @@ impl<'a> EngineCosts<'a> {
     }
 }
 
-pub(super) fn cost((engine, ms): Timed<'_>) -> Cost {
+pub(super) fn cost((engine, ms): EngineTime<'_>) -> Cost {
     Cost {
         name: engine.engine.name(),
         found: engine.totals.entries,
@@ -56,7 +56,7 @@ pub(super) fn cost((engine, ms): Timed<'_>) -> Cost {
 }
 
 /// The record of an engine that was stopped; `None` if it finished or did not start.
-pub(super) fn stopped(walking: &Walking, engine: EngineKind) -> Option<&StoppedEngine> {
+pub(super) fn stopped(walking: &WalkCosts, engine: EngineKind) -> Option<&StoppedEngine> {
     let mut all = walking.stopped.iter();
     all.find(|stopped| stopped.engine == engine && stopped.has_run())
 }

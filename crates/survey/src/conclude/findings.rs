@@ -12,8 +12,8 @@ use walk::compare::Agreement;
 use super::costs::{EngineCosts, cost, of_full, stopped, targets};
 use crate::command::Command;
 use crate::conclusion::{Conclusion, Cost, Statement};
-use crate::found::{Found, Mounted, Walking};
-use crate::known::{BLOCK, CacheSize, Known, READAHEAD, best_price};
+use crate::found::{SurveyResults, SurveyedMounts, WalkCosts};
+use crate::known::{BLOCK, CacheSize, PropertyValue, READAHEAD, best_price};
 use crate::section::Section;
 use crate::survey::Survey;
 
@@ -38,7 +38,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     .collect()
 }
 
-fn mounts(mounted: &Mounted) -> Conclusion<'_> {
+fn mounts(mounted: &SurveyedMounts) -> Conclusion<'_> {
     let points = &mounted.report.points;
     let diagnoses = diagnose(&mounted.all());
     // The order of `AnomalyKind` is that of severity.
@@ -55,7 +55,7 @@ fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     Conclusion::new(Section::Mounts, weight, command, statement)
 }
 
-fn methods(found: &Found) -> Option<Conclusion<'_>> {
+fn methods(found: &SurveyResults) -> Option<Conclusion<'_>> {
     let ms = |method: &MethodRuns| median_ms(&method.runs, |t| t.real);
     let used = found.mounts.as_ref()?.report.method;
     let methods = &found.methods.as_ref()?.comparison.methods;
@@ -82,9 +82,11 @@ fn methods(found: &Found) -> Option<Conclusion<'_>> {
 fn file_system<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     let all = &survey.found.file_systems;
     let first = all.first()?;
-    let is_block_known = Known::new(&first.report, &BLOCK) != Known::NotMeasured;
-    let is_readahead_known = Known::new(&first.report, &READAHEAD) != Known::NotMeasured;
-    let is_cache_known = CacheSize::new(&first.report) != CacheSize::Known(Known::NotMeasured);
+    let is_block_known = PropertyValue::new(&first.report, &BLOCK) != PropertyValue::NotMeasured;
+    let is_readahead_known =
+        PropertyValue::new(&first.report, &READAHEAD) != PropertyValue::NotMeasured;
+    let is_cache_known =
+        CacheSize::new(&first.report) != CacheSize::Known(PropertyValue::NotMeasured);
     let memory = survey.machine.memory;
     let says_something = is_block_known || is_readahead_known || is_cache_known || memory.is_some();
     let command = Command::Probe(&first.dir, experiments(&first.report));
@@ -111,7 +113,7 @@ fn experiments(report: &ProbeReport) -> Vec<Experiment> {
 
 /// The first result that contradicts the kernel. Results inferred from times alone are not reliable
 /// enough.
-fn disagreement_with_kernel(found: &Found) -> Option<Conclusion<'_>> {
+fn disagreement_with_kernel(found: &SurveyResults) -> Option<Conclusion<'_>> {
     found.file_systems.iter().find_map(|probed| {
         let mut findings = probed
             .report
@@ -130,7 +132,7 @@ fn disagreement_with_kernel(found: &Found) -> Option<Conclusion<'_>> {
     })
 }
 
-fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
+fn walk(walking: &WalkCosts) -> Option<Conclusion<'_>> {
     let costs = EngineCosts::new(walking);
     let chosen = walking.part.engine;
     let (command, statement) = match (&walking.bounded, costs) {
@@ -155,7 +157,7 @@ fn walk(walking: &Walking) -> Option<Conclusion<'_>> {
     Some(Conclusion::new(Section::Walk, 85, command, statement))
 }
 
-fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
+fn disagreement_of_engines(walking: &WalkCosts) -> Option<Conclusion<'_>> {
     let agreement = walking.engines.agreement();
     let weight = match agreement {
         Agreement::Same => return None,
@@ -167,13 +169,13 @@ fn disagreement_of_engines(walking: &Walking) -> Option<Conclusion<'_>> {
     Some(Conclusion::new(Section::Walk, weight, command, statement))
 }
 
-fn path(found: &Found) -> Option<Conclusion<'_>> {
+fn path(found: &SurveyResults) -> Option<Conclusion<'_>> {
     let statement = Statement::PathSearch(found.startup.as_ref()?);
     let command = Command::Start;
     Some(Conclusion::new(Section::Startup, 75, command, statement))
 }
 
-fn nightly(found: &Found) -> Option<Conclusion<'_>> {
+fn nightly(found: &SurveyResults) -> Option<Conclusion<'_>> {
     let statement = Statement::NightlyDump(found.dump.as_ref()?);
     let command = Command::GatherDump;
     Some(Conclusion::new(Section::Dump, 50, command, statement))
@@ -189,7 +191,7 @@ fn dearest_call<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     Some(Conclusion::new(Section::Account, 40, command, statement))
 }
 
-fn prices(found: &Found) -> Option<Conclusion<'_>> {
+fn prices(found: &SurveyResults) -> Option<Conclusion<'_>> {
     let gates = found.gates.as_ref()?;
     let prices = gates.report.prices.as_deref()?;
     let price = |gate, warm| best_price(prices, gate, warm).map(|price| price.ns);

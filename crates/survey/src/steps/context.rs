@@ -8,7 +8,7 @@ use mounts::method::SearchProgress;
 use mounts::root::Root;
 use walk::EngineKind;
 
-use crate::found::{Found, Mounted};
+use crate::found::{SurveyResults, SurveyedMounts};
 use crate::missing::Missing;
 use crate::step::StepKind;
 
@@ -39,7 +39,10 @@ pub struct CallByCallWalk<'a> {
 
 impl SurveyOptions {
     /// The mounts, unless the server of the surveyed directory might not respond.
-    pub(super) fn local<'a>(&self, found: &'a Found) -> Result<&'a Mounted, Missing> {
+    pub(super) fn local<'a>(
+        &self,
+        found: &'a SurveyResults,
+    ) -> Result<&'a SurveyedMounts, Missing> {
         match found.responding()? {
             mounted if mounted.is_remote && !self.network => Err(Missing::RemoteServer),
             mounted => Ok(mounted),
@@ -49,7 +52,7 @@ impl SurveyOptions {
 
 /// A run of a step; some steps run several times, for each program or file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+pub struct StepRun {
     /// The step that runs.
     pub step: StepKind,
     /// The index of this run of the step.
@@ -85,12 +88,12 @@ pub enum Activity<'a> {
 }
 
 /// A function that is called at each step and activity.
-pub type Observer<'a> = dyn FnMut(&Turn, Activity<'_>) + 'a;
+pub type Observer<'a> = dyn FnMut(&StepRun, Activity<'_>) + 'a;
 
 /// The input of one run of a step.
 pub(super) struct StepContext<'a> {
     pub(super) options: &'a SurveyOptions,
-    pub(super) turn: Turn,
+    pub(super) turn: StepRun,
     pub(super) until: Instant,
     /// Maximum bytes that the run may read from and write to disks.
     pub(super) bytes: u64,

@@ -10,12 +10,12 @@ use mounts::check::{self, Verdict};
 use mounts::compare::compare;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
-use mounts::{Class, Hints, LocateReport, Point, PointKind, may_hang, servers};
+use mounts::{Hints, LocateReport, MountClass, Point, PointKind, may_hang, servers};
 use ondisk::{Content, split_options};
 
 use super::context::{Activity, StepContext, SurveyOptions};
 use crate::capacity::{self, Capacity};
-use crate::found::{ComparedMethods, Found, Mounted, SkippedMethods};
+use crate::found::{ComparedMethods, SkippedMethods, SurveyResults, SurveyedMounts};
 use crate::missing::{Missing, Task};
 use crate::warning::WarningKind;
 
@@ -35,7 +35,7 @@ fn locate_options() -> locate::LocateOptions {
 }
 
 /// Step: reads the mount table, and determines which mounts may be entered.
-pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn table(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     let options = step.options;
     let mut tick = |far: &_, path: &[u8]| step.report(Activity::Searching(far, path));
     let mut report = locate::locate(&options.root, &locate_options(), &mut tick)
@@ -85,7 +85,7 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
         let checked = check::check(own.as_mut_slice(), of_disks, |_| {});
         found.warnings.extend(checked.map_err(failed)?);
     }
-    found.mounts = Some(Mounted {
+    found.mounts = Some(SurveyedMounts {
         excludes: options.excludes(&report.points),
         own,
         report,
@@ -117,12 +117,15 @@ fn own_mount(
     let target = mount.target.clone()?;
     Some(Point {
         verdict: is_remote.then_some(answer(is_silent)),
-        ..Point::from_row(mount, target, None, Class::Internal, false)
+        ..Point::from_row(mount, target, None, MountClass::Internal, false)
     })
 }
 
 /// Step: reads the capacity of each file system that stores files and answers.
-pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn capacities(
+    step: &mut StepContext<'_>,
+    found: &mut SurveyResults,
+) -> Result<(), Missing> {
     let mounted = found.mounts.as_ref().ok_or(Missing::NoMounts)?;
     let points = mounted.all();
     let mut capacities = HashMap::new();
@@ -149,7 +152,10 @@ pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Resul
 
 /// Step: compares the methods. Methods that read every directory are skipped if they would enter a
 /// mount whose server might not respond.
-pub(super) fn methods(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn methods(
+    step: &mut StepContext<'_>,
+    found: &mut SurveyResults,
+) -> Result<(), Missing> {
     const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
     let options = step.options;
     let mounted = found.responding()?;

@@ -11,8 +11,8 @@ use pathsearch::{
 };
 
 use super::context::{Activity, StepContext};
-use super::walking::heard;
-use crate::found::Found;
+use super::walking::forward_interrupt;
+use crate::found::SurveyResults;
 use crate::missing::{Failure, Missing, Task};
 
 /// Programs that are started without asking the user: they have no effects and leave nothing behind
@@ -32,12 +32,12 @@ const STARTED: [(&str, &str, &[&str]); 2] = [
 
 /// Number of programs to start, each in a run of its own, so that a hanging one does not prevent
 /// the others.
-pub(super) fn programs(_: &Found) -> usize {
+pub(super) fn programs(_: &SurveyResults) -> usize {
     STARTED.len()
 }
 
 /// Step: starts a program; before the first one, examines the elements of PATH.
-pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn start(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     let Some(&(command, about, words)) = STARTED.get(step.turn.nth) else {
         return Ok(());
     };
@@ -61,7 +61,7 @@ pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
         .and_then(|command| search(&command, meter::auto::NAME, &environment, &options));
     match report {
         // Python is not installed, or the start was interrupted.
-        Ok(report) if report.metered.ended.status() != 0 => heard(report.metered.ended),
+        Ok(report) if report.metered.ended.status() != 0 => forward_interrupt(report.metered.ended),
         Ok(report) => {
             let runs = time_starts(&words, report.metered.real, step);
             let start = ProgramStart::new(command, about, report, runs);

@@ -8,14 +8,14 @@ use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 
 use super::context::{Activity, StepContext};
-use crate::found::{Found, Probed};
-use crate::missing::{Failure, Missing, Task, Unseen};
+use crate::found::{ProbedFileSystem, SurveyResults};
+use crate::missing::{Failure, Missing, PrivilegedResult, Task};
 
 /// Maximum bytes that the experiments on one file system read and write, with any options.
 const MOST: u64 = 1 << 30;
 
 /// Step: measures the price of each call on the file system of DIR.
-pub(super) fn gates(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn gates(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     step.options.local(found)?;
     // In a directory without write permission, write and fsync cannot be measured.
     let root = &step.options.root.path;
@@ -26,13 +26,13 @@ pub(super) fn gates(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
 }
 
 /// Step: probes one file system.
-pub(super) fn probe(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn probe(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     let Some(at) = found.to_probe.get(step.turn.nth).cloned() else {
         return Ok(());
     };
     let dir = workplace(&at).unwrap_or_else(|| {
         if !gate::process::is_root() {
-            found.unseen.push(Unseen::Experiments(at.clone()));
+            found.unseen.push(PrivilegedResult::Experiments(at.clone()));
         }
         at.clone()
     });
@@ -49,10 +49,10 @@ pub(super) fn probe(step: &mut StepContext<'_>, found: &mut Found) -> Result<(),
 
 fn experiment(
     step: &mut StepContext<'_>,
-    found: &mut Found,
+    found: &mut SurveyResults,
     dir: &[u8],
     experiments: Vec<Experiment>,
-) -> Result<Probed, Missing> {
+) -> Result<ProbedFileSystem, Missing> {
     /// The share of the time that is kept for late stops, cleaning up and reporting.
     const END: f64 = 0.1;
     let left = step.left();
@@ -85,7 +85,7 @@ fn experiment(
         .iter()
         .map(|(_, bytes)| bytes.read.saturating_add(bytes.written))
         .sum::<u64>();
-    Ok(Probed {
+    Ok(ProbedFileSystem {
         dir: dir.to_vec(),
         report,
     })

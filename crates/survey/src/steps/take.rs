@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 
 use base::Warning;
 use base::child::{Supervision, supervise};
-use gate::interrupt::asked;
-use gate::process::{Child, Shared, leave};
+use gate::interrupt::pending_signal;
+use gate::process::{Child, SharedWords, leave};
 use gate::usage::{IoBytes, io_bytes};
 
-use super::context::{Activity, Observer, StepContext, SurveyOptions, Turn};
+use super::context::{Activity, Observer, StepContext, StepRun, SurveyOptions};
 use super::{mounts as mount_steps, starting, systems, walking};
-use crate::found::Found;
+use crate::found::SurveyResults;
 use crate::missing::Missing;
 use crate::step::{StepKind, StepState, StepTaken};
 use crate::warning::FailedStep;
 
-type Gather = fn(&mut StepContext<'_>, &mut Found) -> Result<(), Missing>;
+type Gather = fn(&mut StepContext<'_>, &mut SurveyResults) -> Result<(), Missing>;
 
-struct Step {
+struct StepSettings {
     kind: StepKind,
     /// The time of all runs of the step together, in units of `--limit`.
     time: f64,
@@ -41,7 +41,7 @@ struct Step {
     /// work more often, but a slow machine or disk can make it slow.
     inherits: bool,
     /// Number of runs of the step.
-    turns: fn(&Found) -> usize,
+    turns: fn(&SurveyResults) -> usize,
     gather: Gather,
 }
 
@@ -49,33 +49,33 @@ const MIB: u64 = 1 << 20;
 
 /// The steps in order: cheap and informative ones first; those that read the tree after the step
 /// that fills the caches.
-const STEPS: [Step; StepKind::COUNT] = [
-    Step::new(StepKind::MountTable, 0.7, 16 * MIB, mount_steps::table),
-    Step::new(StepKind::Capacities, 0.1, MIB, mount_steps::capacities),
-    Step::new(StepKind::Engines, 2.5, 128 * MIB, walking::engines),
-    Step::new(StepKind::Dump, 1.0, 16 * MIB, walking::dump),
-    Step::new(StepKind::Methods, 1.5, 16 * MIB, mount_steps::methods),
-    Step::new(StepKind::Account, 1.3, 0, walking::account),
-    Step {
+const STEPS: [StepSettings; StepKind::COUNT] = [
+    StepSettings::new(StepKind::MountTable, 0.7, 16 * MIB, mount_steps::table),
+    StepSettings::new(StepKind::Capacities, 0.1, MIB, mount_steps::capacities),
+    StepSettings::new(StepKind::Engines, 2.5, 128 * MIB, walking::engines),
+    StepSettings::new(StepKind::Dump, 1.0, 16 * MIB, walking::dump),
+    StepSettings::new(StepKind::Methods, 1.5, 16 * MIB, mount_steps::methods),
+    StepSettings::new(StepKind::Account, 1.3, 0, walking::account),
+    StepSettings {
         inherits: true,
         turns: starting::programs,
-        ..Step::new(StepKind::Starts, 1.6, 0, starting::start)
+        ..StepSettings::new(StepKind::Starts, 1.6, 0, starting::start)
     },
-    Step {
+    StepSettings {
         inherits: true,
-        ..Step::new(StepKind::Prices, 0.5, 40 * MIB, systems::gates)
+        ..StepSettings::new(StepKind::Prices, 0.5, 40 * MIB, systems::gates)
     },
-    Step {
+    StepSettings {
         inherits: true,
         turns: |found| found.to_probe.len(),
-        ..Step::new(StepKind::Experiments, 1.6, u64::MAX, systems::probe)
+        ..StepSettings::new(StepKind::Experiments, 1.6, u64::MAX, systems::probe)
     },
 ];
 
-impl Step {
+impl StepSettings {
     /// A step that runs once.
-    const fn new(kind: StepKind, time: f64, bytes: u64, gather: Gather) -> Step {
-        Step {
+    const fn new(kind: StepKind, time: f64, bytes: u64, gather: Gather) -> StepSettings {
+        StepSettings {
             kind,
             time,
             bytes,
@@ -98,12 +98,16 @@ pub(crate) fn time(limit: Duration) -> Duration {
 }
 
 /// Runs all steps. In a parent whose child finishes the survey, this exits with the child's status.
-pub(crate) fn take_all(options: &SurveyOptions, found: &mut Found, observer: &mut Observer<'_>) {
+pub(crate) fn take_all(
+    options: &SurveyOptions,
+    found: &mut SurveyResults,
+    observer: &mut Observer<'_>,
+) {
     let begun = Instant::now();
     for (at, step) in STEPS.iter().enumerate() {
         let turns = (step.turns)(found);
         for nth in 0..turns {
-            let turn = Turn {
+            let turn = StepRun {
                 step: step.kind,
                 nth,
                 turns,
@@ -121,7 +125,7 @@ pub(crate) fn take_all(options: &SurveyOptions, found: &mut Found, observer: &mu
     }
 }
 
-fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
+fn take(mut context: StepContext<'_>, found: &mut SurveyResults, step: &StepSettings) {
     /// The time after the limit at which a step may still notice it.
     const LATE: Duration = Duration::from_millis(500);
     let mut taken = StepTaken {
@@ -132,8 +136,8 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
         bytes_read: 0,
         bytes_written: 0,
     };
-    if asked().is_some() {
-        lacks(found, step.kind, Missing::Interrupted);
+    if pending_signal().is_some() {
+        record_missing(found, step.kind, Missing::Interrupted);
         return found.steps.push(taken);
     }
     let time = context.left();
@@ -148,13 +152,13 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged = charged + (found.charged - charged).max(spent.sum());
             taken.state = match &done {
-                _ if asked().is_some() => StepState::Stopped,
+                _ if pending_signal().is_some() => StepState::Stopped,
                 Err(missing) if !missing.is_stopped() => StepState::Skipped,
                 Err(_) => StepState::Stopped,
                 Ok(()) => StepState::Done,
             };
             if let Err(missing) = done {
-                lacks(found, step.kind, missing);
+                record_missing(found, step.kind, missing);
             }
             if let Some(word) = words.as_deref().and_then(|words| words.first()) {
                 word.store(1, SeqCst);
@@ -165,7 +169,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
             let spent = io_bytes(None).unwrap_or_default().since(before);
             found.charged += spent.sum();
             taken.state = StepState::Stopped;
-            lacks(found, step.kind, why);
+            record_missing(found, step.kind, why);
             spent
         }
     };
@@ -177,7 +181,7 @@ fn take(mut context: StepContext<'_>, found: &mut Found, step: &Step) {
 }
 
 /// Records why a step has no results. The first reason of a section is kept.
-fn lacks(found: &mut Found, step: StepKind, missing: Missing) {
+fn record_missing(found: &mut SurveyResults, step: StepKind, missing: Missing) {
     if missing.is_wrong() {
         let missing = missing.clone();
         found
@@ -190,12 +194,12 @@ fn lacks(found: &mut Found, step: StepKind, missing: Missing) {
 /// The deadline of a run of the step `at`, and the bytes that the run may read and write.
 fn limits(
     options: &SurveyOptions,
-    found: &Found,
+    found: &SurveyResults,
     at: usize,
-    turn: &Turn,
+    turn: &StepRun,
     begun: Instant,
 ) -> (Instant, u64) {
-    let (step, Turn { nth, turns, .. }) = (&STEPS[at], *turn);
+    let (step, StepRun { nth, turns, .. }) = (&STEPS[at], *turn);
     let (limit, deep) = (options.limit, options.deep);
     let left = bytes(deep).saturating_sub(found.charged);
     let left = match turns.saturating_sub(nth) {
@@ -223,20 +227,20 @@ fn limits(
 /// Forks. The child runs the step, and sets the shared word after finishing it; the parent returns
 /// the reason if the child does not. If no child can be started, this process runs the step without
 /// supervision.
-fn split(limit: Duration) -> Result<Option<Shared>, Missing> {
-    let Ok(words) = Shared::new(1) else {
+fn split(limit: Duration) -> Result<Option<SharedWords>, Missing> {
+    let Ok(words) = SharedWords::new(1) else {
         return Ok(None);
     };
     match Child::split() {
         Err(_) => Ok(None),
         Ok(None) => Ok(Some(words)),
-        Ok(Some(child)) => Err(attend(child, &words, limit)),
+        Ok(Some(child)) => Err(wait_for_child(child, &words, limit)),
     }
 }
 
 /// Waits for a child. If the child finished its step, it also finished the survey, and this process
 /// exits with its status. Otherwise returns why the step did not finish.
-fn attend(mut child: Child, words: &Shared, limit: Duration) -> Missing {
+fn wait_for_child(mut child: Child, words: &SharedWords, limit: Duration) -> Missing {
     let supervision = Supervision {
         limit,
         grace: Duration::from_secs(1),

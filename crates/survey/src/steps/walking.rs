@@ -6,19 +6,19 @@ use std::time::Instant;
 use account::command::CommandAccount;
 use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
-use archive::plan::{Plan, Step as Stage};
-use base::child::{Bounds, Measured, NoRun, run_in_child};
-use gate::fs::{At, Want};
+use archive::plan::{Plan, PlanStep as Stage};
+use base::child::{Bounds, ChildRun, NoRun, run_in_child};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use meter::call::Ended;
+use meter::call::CommandEnd;
 use walk::compare::{LeftOut, compare};
-use walk::{DirectoryCounts, EngineKind, Explained, Fields, FileType};
+use walk::{DirectoryCounts, EngineKind, ExplainedPlan, Fields, FileType};
 
 use super::context::{Activity, CallByCallWalk, StepContext, SurveyOptions};
 use super::mounts::TRIALS;
-use crate::bounded::{Bounded, StoppedEngine};
-use crate::found::{Found, Walking};
-use crate::missing::{Failure, Missing, Task, Unseen};
+use crate::bounded::{LimitedWalk, StoppedEngine};
+use crate::found::{SurveyResults, WalkCosts};
+use crate::missing::{Failure, Missing, PrivilegedResult, Task};
 
 /// Maximum number of calls that are analysed individually.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
@@ -29,7 +29,10 @@ const MOST_OF_A_LINE: usize = 64 << 10;
 
 /// Step: compares the engines on the file system of DIR; or, if the first walk exceeds its limits,
 /// on the upper levels of the tree.
-pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn engines(
+    step: &mut StepContext<'_>,
+    found: &mut SurveyResults,
+) -> Result<(), Missing> {
     let excludes = &found.responding()?.excludes;
     let dirs = vec![step.options.dir.clone()];
     let filter = walk::Filter::new(excludes, None);
@@ -40,7 +43,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
         ..walk::WalkOptions::default()
     };
     let counts = DirectoryCounts::new().map_err(no_process)?;
-    let (bounded, mut bounds) = scout(&options, step, &counts)?;
+    let (bounded, mut bounds) = walk_once(&options, step, &counts)?;
     let directories = counts.largest(MOST_DIRECTORIES);
     let bounded = match bounded {
         Some(stopped) => {
@@ -51,7 +54,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
                 // Without a part to walk, the comparison only lists the possible engines.
                 None => bounds.until = Some(Instant::now()),
             }
-            Some(Bounded {
+            Some(LimitedWalk {
                 levels,
                 inodes: inodes(step.options),
                 ..stopped
@@ -64,7 +67,7 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     let mut compared = compared.map_err(|e| Missing::failed(Task::Other, e))?;
     let inodes = inodes(step.options).filter(|_| bounded.is_none());
     let stopped: Vec<_> = stopped(&compared.left_out, inodes).collect();
-    if matches!(bounded, Some(Bounded { levels: None, .. })) {
+    if matches!(bounded, Some(LimitedWalk { levels: None, .. })) {
         // Engines that had no time left are already in `stopped`.
         compared
             .left_out
@@ -72,11 +75,11 @@ pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     }
     let has_skipped = compared.engines.iter().any(|engine| engine.warnings > 0);
     if !gate::process::is_root() && has_skipped {
-        found.unseen.push(Unseen::UnreadableDirectories);
+        found.unseen.push(PrivilegedResult::UnreadableDirectories);
     }
-    let part = compared.explained.first().map(Explained::part);
+    let part = compared.explained.first().map(ExplainedPlan::part);
     let part = part.ok_or(Missing::Nothing)?;
-    found.walking = Some(Walking {
+    found.walking = Some(WalkCosts {
         part,
         engines: compared,
         directories,
@@ -104,11 +107,11 @@ fn stopped(
 
 /// Walks once, with the engine that a walk would use. Returns the progress if the walk was stopped,
 /// and the limits for the comparison.
-fn scout(
+fn walk_once(
     options: &walk::WalkOptions,
     step: &mut StepContext<'_>,
     counts: &DirectoryCounts,
-) -> Result<(Option<Bounded>, Bounds), Missing> {
+) -> Result<(Option<LimitedWalk>, Bounds), Missing> {
     /// This walk leaves 1/4 of the bytes to the comparison.
     const LEAVES: u64 = 4;
     /// After a stopped walk, each run of the comparison gets 1/5 of the time limit.
@@ -123,7 +126,7 @@ fn scout(
     let other = Some(EngineKind::Threads).filter(|other| *other != by);
     let limit = step.options.limit;
     let mut left = step.bytes - step.bytes / LEAVES;
-    let mut furthest: Option<Bounded> = None;
+    let mut furthest: Option<LimitedWalk> = None;
     for (by, each) in [Some((by, limit)), other.map(|other| (other, limit / 2))]
         .into_iter()
         .flatten()
@@ -145,14 +148,14 @@ fn scout(
         match ran {
             // A walk that the user interrupted is not necessarily too long.
             Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries))
-                if gate::interrupt::asked().is_none() =>
+                if gate::interrupt::pending_signal().is_none() =>
             {
                 if !after.is_zero()
                     && furthest
                         .as_ref()
                         .is_none_or(|other| other.entries < entries)
                 {
-                    furthest = Some(Bounded {
+                    furthest = Some(LimitedWalk {
                         engine: by,
                         entries,
                         seconds: after.as_secs_f64(),
@@ -249,7 +252,7 @@ fn inodes(options: &SurveyOptions) -> Option<u64> {
 
 /// Step: estimates the cost of a nightly dump by reading the metadata for it. Other mounts are
 /// skipped, as in the walk.
-pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn dump(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     let why = walked(found, step)?.part.reason.clone();
     let dir = &step.options.dir[..];
     let options = gather::CollectOptions {
@@ -276,7 +279,7 @@ pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), 
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Missing::failed(Task::Gather, e))?;
-    let Measured {
+    let ChildRun {
         real,
         user,
         sys,
@@ -313,7 +316,7 @@ pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), 
 
 /// The walk of the directory; an error if reading the metadata would take too long, because the
 /// walk or every engine was stopped.
-fn walked<'a>(found: &'a Found, step: &StepContext<'_>) -> Result<&'a Walking, Missing> {
+fn walked<'a>(found: &'a SurveyResults, step: &StepContext<'_>) -> Result<&'a WalkCosts, Missing> {
     found.responding()?;
     let walking = found.walking.as_ref().ok_or(Missing::NoWalk)?;
     match walking.bounded.is_some() || walking.engines.engines.is_empty() {
@@ -327,7 +330,7 @@ fn call_seconds(dir: &[u8]) -> f64 {
     const ROUNDS: u32 = 1000;
     let before = gate::cpu_time::process_cpu_time();
     for _ in 0..ROUNDS {
-        let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
+        let _ = statx_long(dir, AtFlags::empty(), StatxMask::BASIC_STATS);
     }
     gate::cpu_time::process_cpu_time()
         .saturating_sub(before)
@@ -337,7 +340,10 @@ fn call_seconds(dir: &[u8]) -> f64 {
 
 /// Step: accounts for the calls of a walk with one call at a time, like that of find, with the
 /// cheapest meter that works.
-pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+pub(super) fn account(
+    step: &mut StepContext<'_>,
+    found: &mut SurveyResults,
+) -> Result<(), Missing> {
     const SIGALRM: i32 = 14;
     step.options.local(found)?;
     let walking = walked(found, step)?;
@@ -359,10 +365,10 @@ pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
     });
     let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None, None)
         .map_err(|error| Missing::Skipped(Failure::new(Task::Other, error)))?;
-    heard(taken.metered.ended);
+    forward_interrupt(taken.metered.ended);
     match taken.metered.ended {
-        Ended::Exited(0) => found.account = Some(taken),
-        Ended::Killed(SIGALRM) => return Err(Missing::TooLong(step.options.limit)),
+        CommandEnd::Exited(0) => found.account = Some(taken),
+        CommandEnd::Killed(SIGALRM) => return Err(Missing::TooLong(step.options.limit)),
         _ => return Err(Missing::WalkEnded),
     }
     Ok(())
@@ -370,8 +376,8 @@ pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(
 
 /// Treats a signal that stopped a metered command as an interruption of the survey, even if only the
 /// command received it.
-pub(super) fn heard(ended: Ended) {
-    if let Ended::Killed(signal) = ended {
+pub(super) fn forward_interrupt(ended: CommandEnd) {
+    if let CommandEnd::Killed(signal) = ended {
         gate::interrupt::record(signal);
     }
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use account::ledger::Sum;
 use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
-use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
 use archive::nightly::{Expected, Nightly};
 use base::child::NoRun;
 use base::runs::Times;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate, Tally};
-use meter::call::{Choice, Ended, Metered};
+use meter::call::{CommandEnd, MeterReason, Metered};
 use mounts::compare::{Comparison as Methods, MethodRuns};
 use mounts::locate::{LocateReason, LocateReport, Method};
 use mounts::{Point, PointKind};
@@ -25,15 +25,17 @@ use pathsearch::{
     PathProposal, ProgramStart, StartupReport, Totals,
 };
 use probe::Value;
-use probe::finding::{Method as FoundBy, Outcome, Source, Truth};
-use probe::{Error, Finding, Kind as SeriesKind, Measured, Price, ProbeReport, Quantity, Series};
-use survey::bounded::{Bounded, StoppedEngine};
+use probe::finding::{Method as FoundBy, Outcome, ReportedValue, Source};
+use probe::{
+    Error, Finding, Kind as SeriesKind, MeasuredFinding, Price, ProbeReport, Quantity, Series,
+};
+use survey::bounded::{LimitedWalk, StoppedEngine};
 use survey::{
-    ComparedMethods, Found, Machine, Missing, Mounted, Probed, Section, StepState, StepTaken,
-    Survey, Unseen, Walking, conclude,
+    ComparedMethods, Machine, Missing, PrivilegedResult, ProbedFileSystem, Section, StepState,
+    StepTaken, Survey, SurveyResults, SurveyedMounts, WalkCosts, conclude,
 };
 use walk::compare::{Comparison as Engines, EngineRuns, LeftOut};
-use walk::{Digest, EngineKind, EngineRefusal, Explained, Part, Plan, PlanReason};
+use walk::{Digest, EngineKind, EngineRefusal, ExplainedPlan, Plan, PlanReason, WalkedMount};
 
 pub(crate) mod random;
 
@@ -112,7 +114,7 @@ pub(crate) fn finding(
     Finding {
         quantity,
         outcome,
-        truth: truth.map(|(value, source)| Truth {
+        truth: truth.map(|(value, source)| ReportedValue {
             value: Value::Number(value),
             source,
         }),
@@ -123,8 +125,8 @@ pub(crate) fn finding(
     }
 }
 
-pub(crate) fn measured(finding: Finding) -> Measured {
-    Measured {
+pub(crate) fn measured(finding: Finding) -> MeasuredFinding {
+    MeasuredFinding {
         finding,
         seconds: 0.5,
         io_bytes: Default::default(),
@@ -132,7 +134,7 @@ pub(crate) fn measured(finding: Finding) -> Measured {
 }
 
 /// A result that agrees with the kernel; with `None`, the experiment found no value.
-fn result(quantity: Quantity, value: Option<f64>) -> Measured {
+fn result(quantity: Quantity, value: Option<f64>) -> MeasuredFinding {
     let outcome = match value {
         Some(value) => Outcome::Found {
             value: Value::Number(value),
@@ -175,7 +177,7 @@ fn path_counts(hits: u64, misses: u64) -> KindCounts {
 pub(crate) struct Owned {
     pub(crate) root: Vec<u8>,
     pub(crate) machine: Machine,
-    pub(crate) found: Found,
+    pub(crate) found: SurveyResults,
     pub(crate) account: Option<AccountReport<'static>>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) is_interrupted: bool,
@@ -194,7 +196,7 @@ impl Owned {
         Owned {
             root: b"/".to_vec(),
             machine: machine(),
-            found: Found {
+            found: SurveyResults {
                 mounts: Some(mounted()),
                 methods: Some(methods()),
                 walking: Some(walking()),
@@ -206,7 +208,7 @@ impl Owned {
                     step("finding the mounts", Section::Mounts, 0.5),
                     step("walking by threads", Section::Walk, 7.25),
                 ],
-                ..Found::default()
+                ..SurveyResults::default()
             },
             account: Some(account()),
             warnings: vec![Warning::failed(
@@ -223,12 +225,12 @@ impl Owned {
         &mut self.found.mounts.as_mut().unwrap().report.points
     }
 
-    pub(crate) fn walking(&mut self) -> &mut Walking {
+    pub(crate) fn walking(&mut self) -> &mut WalkCosts {
         self.found.walking.as_mut().unwrap()
     }
 
     /// The results of the experiments on the first file system.
-    pub(crate) fn results(&mut self) -> &mut Vec<Measured> {
+    pub(crate) fn results(&mut self) -> &mut Vec<MeasuredFinding> {
         &mut self.found.file_systems[0].report.measured
     }
 
@@ -249,7 +251,7 @@ impl Owned {
 
     /// Marks the walk as stopped before it finished.
     pub(crate) fn bound_walk(&mut self, inodes: Option<u64>, levels: Option<u32>) {
-        self.walking().bounded = Some(Bounded {
+        self.walking().bounded = Some(LimitedWalk {
             engine: EngineKind::Threads,
             entries: 400_000,
             seconds: 5.0,
@@ -300,7 +302,7 @@ fn machine() -> Machine {
         sudo: Some("sudo"),
         places: vec![(Vec::new(), 1 << 40)],
         is_writable: true,
-        unseen: vec![Unseen::BpfMeter],
+        unseen: vec![PrivilegedResult::BpfMeter],
         version: "0.1.0",
         when: 1_700_000_000,
         seconds: 34.1,
@@ -312,7 +314,7 @@ fn machine() -> Machine {
     }
 }
 
-fn mounted() -> Mounted {
+fn mounted() -> SurveyedMounts {
     let points = vec![
         point(b"/"),
         Point {
@@ -329,7 +331,7 @@ fn mounted() -> Mounted {
             ..point_of(b"/mnt/far", 77, b"nfs4")
         },
     ];
-    Mounted {
+    SurveyedMounts {
         report: LocateReport {
             method: Method::Kernel,
             reason: LocateReason::Requested,
@@ -367,9 +369,9 @@ fn methods() -> ComparedMethods {
     }
 }
 
-fn walking() -> Walking {
+fn walking() -> WalkCosts {
     let refusal = EngineRefusal::NotRoot(EngineKind::Ext4);
-    let explained = Explained {
+    let explained = ExplainedPlan {
         path: b"/".to_vec(),
         fstype: Some(b"ext4".to_vec()),
         plan: Plan {
@@ -378,8 +380,8 @@ fn walking() -> Walking {
             engines: vec![(EngineKind::Ext4, Err(refusal.clone()))],
         },
     };
-    Walking {
-        part: Part {
+    WalkCosts {
+        part: WalkedMount {
             path: b"/".to_vec(),
             fstype: Some(b"ext4".to_vec()),
             engine: EngineKind::Threads,
@@ -466,7 +468,7 @@ fn account() -> AccountReport<'static> {
                 percent: 43.2,
                 overhead: 0.008,
                 elapsed: None,
-                basis: Basis {
+                basis: ReplacedCalls {
                     calls: 12_000,
                     seconds: 0.02,
                 },
@@ -477,13 +479,13 @@ fn account() -> AccountReport<'static> {
         is_estimate: false,
         metered: Box::leak(Box::new(Metered {
             meter: "bpf",
-            choice: Choice::Cheapest(Vec::new()),
+            choice: MeterReason::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::from_millis(2100),
             user: Duration::from_millis(500),
             sys: Duration::from_millis(1100),
@@ -551,9 +553,9 @@ fn startup() -> StartupReport {
     }
 }
 
-fn file_system() -> Probed {
+fn file_system() -> ProbedFileSystem {
     let pages = |run: u64| ((run / 32 + 1) * 32) as f64;
-    Probed {
+    ProbedFileSystem {
         dir: b"/".to_vec(),
         report: ProbeReport {
             fstype: Some(b"ext4".to_vec()),
@@ -574,8 +576,8 @@ fn file_system() -> Probed {
     }
 }
 
-fn gate_prices() -> Probed {
-    Probed {
+fn gate_prices() -> ProbedFileSystem {
+    ProbedFileSystem {
         dir: b"/".to_vec(),
         report: ProbeReport {
             fstype: Some(b"ext4".to_vec()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
 use base::child::NoRun;
 use base::runs::Times;
 use mounts::Point as Mount;
@@ -77,7 +77,7 @@ fn change() -> impl Strategy<Value = WhatIfChange> {
             overhead,
             elapsed,
             advised,
-            basis: Basis::default(),
+            basis: ReplacedCalls::default(),
         }
     })
 }

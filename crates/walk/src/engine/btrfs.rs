@@ -20,7 +20,7 @@ use std::sync::Arc;
 use base::Warning;
 use base::btrfs::{BUFFER, each_item, search};
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Time, fstatfs, statx, syncfs};
+use gate::fs::{AtFlags, Time, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, kind, root_ref};
@@ -30,13 +30,13 @@ use self::search::{
     MetaSource, SMALL, is_full, may_have_changed, meta_of, next_inode, readable_after, recycle,
     subvolume,
 };
-use self::tree::{SubvolumeTree, View};
-use self::work::{End, Piece, Work};
+use self::tree::{EmittedDirectory, SubvolumeTree};
+use self::work::{End, InodeRange, InodeWork};
 use super::crew::{crew, most_threads};
 use super::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::error::{EngineAction, EngineRefusal, WarningKind};
-use crate::job::{Below, Crossing, Engine, Job, Place};
+use crate::job::{Crossing, Engine, Job, JobDirectory, MountHints};
 use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::moment::Moment;
@@ -93,7 +93,7 @@ impl Engine for Btrfs {
             job.place(),
             Some(job.below),
         );
-        let shared = Shared {
+        let shared = BtrfsWalkState {
             job,
             since: if is_full(&statfs) {
                 Time {
@@ -107,7 +107,7 @@ impl Engine for Btrfs {
             strays: Mutex::default(),
             settled: Mutex::default(),
         };
-        let work = Work::new(shared.trees(top));
+        let work = InodeWork::new(shared.trees(top));
         crew(job.threads, most_threads(), || {
             SubvolumeReader::new(&shared).run(&work)
         });
@@ -121,7 +121,7 @@ fn has_stubs(subvolume: &Subvolume) -> bool {
     subvolume.tree != FS_TREE && (subvolume.is_snapshot() || subvolume.uuid == [0; 16])
 }
 
-struct Shared<'a, 'j> {
+struct BtrfsWalkState<'a, 'j> {
     job: &'a Job<'j>,
     /// Inodes that changed at this time or later are read with statx(2).
     since: Time,
@@ -132,7 +132,7 @@ struct Shared<'a, 'j> {
     settled: Mutex<HashSet<DirKey>>,
 }
 
-impl<'a> Shared<'a, '_> {
+impl<'a> BtrfsWalkState<'a, '_> {
     /// The subvolume trees of the walk: that of the top, and those of all subvolumes below it,
     /// whose roots are emitted here.
     fn trees(&self, top: SubvolumeTree<'a>) -> Vec<Arc<SubvolumeTree<'a>>> {
@@ -163,7 +163,7 @@ impl<'a> Shared<'a, '_> {
     ) -> Result<(), Errno> {
         let (job, fd) = (self.job, &self.job.top.fd);
         let keys = (tree.id, kind::ROOT_REF, 0)..=(tree.id, kind::ROOT_REF, u64::MAX);
-        let (mut small, mut view) = ([0; SMALL], View::new(job));
+        let (mut small, mut view) = ([0; SMALL], EmittedDirectory::new(job));
         each_item(fd, ROOT_TREE, keys, |item| {
             if let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name)) {
                 tree.turn_to(job, fd, dir, &mut view, &mut small);
@@ -178,13 +178,13 @@ impl<'a> Shared<'a, '_> {
     fn subvolume(
         &self,
         tree: &SubvolumeTree<'a>,
-        view: &View<'a>,
+        view: &EmittedDirectory<'a>,
         name: &[u8],
         worker: &mut dyn Worker,
     ) -> Option<SubvolumeTree<'a>> {
         let job = self.job;
         let place = tree.place(view);
-        if Below::is_mount(view.below, name) {
+        if MountHints::is_mount(view.below, name) {
             job.cross(place, name);
             return None;
         }
@@ -196,7 +196,7 @@ impl<'a> Shared<'a, '_> {
         }
         let opened = job.enters_entry(&meta, place.key, name).then(|| {
             let fd = job.open(&root)?;
-            let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+            let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
             Ok((Meta::from_statx(&seen), subvolume(&fd)?))
         });
         let (meta, subvolume) = match opened {
@@ -225,12 +225,12 @@ impl<'a> Shared<'a, '_> {
     }
 
     /// Calls statx(2) for a name; `None` if the file is gone, or another mount begins there.
-    fn look(&self, place: &Place, name: &[u8]) -> Option<Meta> {
+    fn look(&self, place: &JobDirectory, name: &[u8]) -> Option<Meta> {
         let seen = self.job.look(place, name);
         self.job.sort_out(seen, || place.clone(), name)
     }
 
-    fn stray(&self, dir: Place, name: &[u8]) {
+    fn stray(&self, dir: JobDirectory, name: &[u8]) {
         let name = name.to_vec();
         self.strays.lock().push(Crossing {
             dir,
@@ -274,27 +274,27 @@ impl<'a> Shared<'a, '_> {
 }
 
 struct SubvolumeReader<'s, 'a, 'j> {
-    shared: &'s Shared<'a, 'j>,
+    shared: &'s BtrfsWalkState<'a, 'j>,
     worker: Box<dyn Worker + 'a>,
-    view: View<'a>,
+    view: EmittedDirectory<'a>,
     small: [u8; SMALL],
 }
 
 impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
-    fn new(shared: &'s Shared<'a, 'j>) -> Self {
+    fn new(shared: &'s BtrfsWalkState<'a, 'j>) -> Self {
         SubvolumeReader {
             shared,
             worker: shared.job.sink.worker(),
-            view: View::new(shared.job),
+            view: EmittedDirectory::new(shared.job),
             small: [0; SMALL],
         }
     }
 
-    fn run(mut self, work: &Work<'a>) {
+    fn run(mut self, work: &InodeWork<'a>) {
         let job = self.shared.job;
         let mut buffer = vec![0; BUFFER];
         while let Some(piece) = work.claim() {
-            self.view = View::new(job);
+            self.view = EmittedDirectory::new(job);
             let end = self.piece(&piece, &mut buffer);
             let end = match end {
                 Some(end) => end,
@@ -313,7 +313,7 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
 
     /// Reads a range of inodes; `None` if it was empty. Only unreadable items are skipped: halving
     /// the range finds the readable items before them, and [`readable_after`] those after them.
-    fn piece(&mut self, piece: &Piece<'a>, buffer: &mut [u8]) -> Option<End> {
+    fn piece(&mut self, piece: &InodeRange<'a>, buffer: &mut [u8]) -> Option<End> {
         let (job, tree) = (self.shared.job, &*piece.tree);
         let (mut batch, mut links): (Vec<Entry<'_>>, Vec<Link<'_>>) = Default::default();
         let (mut rows, mut searches) = (0, 0);
@@ -427,18 +427,18 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
             if !self.view.keeps(name) {
                 continue;
             }
-            if Below::is_mount(self.view.below, name) {
+            if MountHints::is_mount(self.view.below, name) {
                 job.cross(tree.place(&self.view), name);
                 continue;
             }
-            let meta = settled.or_else(|| self.settle(tree, row.ino, name));
+            let meta = settled.or_else(|| self.reread_name(tree, row.ino, name));
             entries.extend(meta.map(|meta| Entry { name, meta }));
         }
     }
 
     /// Reads a name whose inode may have changed, with statx(2).
     #[cold]
-    fn settle(&self, tree: &SubvolumeTree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
+    fn reread_name(&self, tree: &SubvolumeTree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
         let place = tree.place(&self.view);
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {

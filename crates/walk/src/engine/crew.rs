@@ -16,14 +16,14 @@ pub(super) const MOST: usize = 16;
 const WATCH: Duration = Duration::from_millis(2);
 
 /// The time of the last check whether more threads would help, and the CPU time used until then.
-pub(super) struct Pace {
+pub(super) struct CpuLoadCheck {
     at: Instant,
     cpu: Duration,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace {
+impl CpuLoadCheck {
+    pub(super) fn new() -> CpuLoadCheck {
+        CpuLoadCheck {
             at: Instant::now(),
             cpu: process_cpu_time(),
         }
@@ -40,7 +40,7 @@ impl Pace {
         if wall < WATCH {
             return None;
         }
-        let now = Pace::new();
+        let now = CpuLoadCheck::new();
         let used = now.cpu.saturating_sub(self.cpu).as_secs_f64() / wall.as_secs_f64();
         *self = now;
         Some(used < 0.7 * processors().min(threads) as f64)
@@ -72,7 +72,7 @@ pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + 
         if threads == 0 {
             return work();
         }
-        let mut pace = Pace::new();
+        let mut pace = CpuLoadCheck::new();
         let mut count = ended.count.lock();
         while *count < threads {
             let waited = ended.news.wait_timeout(count, WATCH);

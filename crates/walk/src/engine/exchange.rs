@@ -39,16 +39,16 @@ pub(super) trait Pool {
     fn is_hungry(&self) -> bool;
     fn set_askers(&self, askers: usize);
     /// Number of tasks that can be given to other ranks.
-    fn spare(&self) -> usize;
-    /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size_of`].
-    fn take_share(&self, of: usize, most: usize) -> Vec<Item>;
+    fn count_spare_tasks(&self) -> usize;
+    /// Takes work for one of `of` ranks, up to `most` bytes of [`SharedTask::size_of`].
+    fn take_share(&self, of: usize, most: usize) -> Vec<SharedTask>;
     /// Adds work that came from another rank.
-    fn put(&self, items: Vec<Item>);
+    fn put(&self, items: Vec<SharedTask>);
     /// Takes the outcomes of work that other ranks have lent. As long as there are any, this rank
     /// is not passive.
-    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)>;
+    fn take_outcomes(&self) -> Vec<(LoanId, LoanOutcome)>;
     /// Handles the outcomes of work that this rank has lent to other ranks.
-    fn settle(&self, outcomes: &[(u64, LoanOutcome)]);
+    fn handle_outcomes(&self, outcomes: &[(u64, LoanOutcome)]);
     /// Whether this rank takes no more work, because a walk or its sink failed.
     fn is_stopped(&self) -> bool;
     /// Drops the queued work, and takes no more.
@@ -61,7 +61,7 @@ pub(super) trait Pool {
 
 /// Work for another rank: a directory, or names in one.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Item {
+pub(super) struct SharedTask {
     /// Path of the directory, relative to the top of the walk.
     pub(super) rel: Vec<u8>,
     /// Inode number of the directory; 0 if unknown.
@@ -69,20 +69,20 @@ pub(super) struct Item {
     /// Names in the directory to call statx(2) for, as records of getdents64; `None`: read the
     /// directory.
     pub(super) records: Option<Vec<u8>>,
-    pub(super) loan: Option<Loan>,
+    pub(super) loan: Option<LoanId>,
 }
 
-/// Identifies an [`Item`] that the lending rank does itself if the borrower cannot open the
+/// Identifies a [`SharedTask`] that the lending rank does itself if the borrower cannot open the
 /// directory by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Loan {
+pub(super) struct LoanId {
     /// Id of the lending rank, which has the directory or its parent directory open.
     pub(super) rank: usize,
-    /// Number of the [`Item`] on the lending rank.
+    /// Number of the [`SharedTask`] on the lending rank.
     pub(super) id: u64,
 }
 
-/// The outcome of an [`Item`] with a [`Loan`].
+/// The outcome of a [`SharedTask`] with a [`LoanId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum LoanOutcome {
     Opened,
@@ -90,10 +90,10 @@ pub(super) enum LoanOutcome {
     NotOpened,
 }
 
-impl Item {
-    /// An upper bound for the encoded size of an [`Item`], by the lengths of path and records.
+impl SharedTask {
+    /// An upper bound for the encoded size of a [`SharedTask`], by the lengths of path and records.
     pub(super) fn size_of(rel: usize, records: usize) -> usize {
-        /// Encoded size of an [`Item`] besides path and records: two lengths, the inode number and
+        /// Encoded size of a [`SharedTask`] besides path and records: two lengths, the inode number and
         /// the loan.
         const REST: usize = 48;
         rel + records + REST
@@ -104,7 +104,7 @@ impl Item {
 enum Message {
     /// A request to another rank for work.
     Ask,
-    Work(Vec<Item>),
+    Work(Vec<SharedTask>),
     /// The outcomes of lent work. A rank sends the next ones only after [`Message::Settled`].
     Outcomes(Vec<(u64, LoanOutcome)>),
     Settled,
@@ -144,7 +144,7 @@ impl MessageCounts {
 
 /// The state of a wave (termination detection) at this rank.
 #[derive(Default)]
-struct Wave {
+struct TerminationWave {
     /// Number of child ranks that have answered this wave.
     answers: usize,
     sum: MessageCounts,
@@ -173,7 +173,7 @@ pub(super) struct Exchange<'a> {
     ask_interval: Duration,
     random: u64,
     counts: MessageCounts,
-    wave: Option<Wave>,
+    wave: Option<TerminationWave>,
     /// On rank 0: message counts of the last wave (termination detection).
     last: Option<MessageCounts>,
     /// Whether no rank has work, so that this rank asks no more.
@@ -301,7 +301,7 @@ impl<'a> Exchange<'a> {
             }
             Message::Outcomes(outcomes) => {
                 self.counts.received += 1;
-                self.pool.settle(&outcomes);
+                self.pool.handle_outcomes(&outcomes);
                 self.send(from, &Message::Settled);
             }
             Message::Settled => {
@@ -327,7 +327,7 @@ impl<'a> Exchange<'a> {
             }
             Message::Wave { is_last } => {
                 self.is_over |= is_last;
-                self.wave = Some(Wave::default());
+                self.wave = Some(TerminationWave::default());
                 self.send_down(&Message::Wave { is_last });
             }
             Message::Counted(counts) => {
@@ -407,7 +407,7 @@ impl<'a> Exchange<'a> {
         self.is_collecting = false;
         let is_due = self.waiting_since.elapsed() >= PATIENCE;
         while let Some(&asker) = self.askers.front() {
-            let spare = self.pool.spare();
+            let spare = self.pool.count_spare_tasks();
             let is_enough = spare >= FAIR_SHARE * self.askers.len();
             if spare > 0 && !is_enough && !is_due {
                 self.is_collecting = true;
@@ -483,7 +483,7 @@ impl<'a> Exchange<'a> {
             return false;
         }
         if is_root && self.wave.is_none() {
-            self.wave = Some(Wave::default());
+            self.wave = Some(TerminationWave::default());
             let is_last = self.is_over;
             self.send_down(&Message::Wave { is_last });
         }
@@ -524,17 +524,17 @@ impl Pool for NoPool {
         false
     }
     fn set_askers(&self, _askers: usize) {}
-    fn spare(&self) -> usize {
+    fn count_spare_tasks(&self) -> usize {
         0
     }
-    fn take_share(&self, _of: usize, _most: usize) -> Vec<Item> {
+    fn take_share(&self, _of: usize, _most: usize) -> Vec<SharedTask> {
         Vec::new()
     }
-    fn put(&self, _items: Vec<Item>) {}
-    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)> {
+    fn put(&self, _items: Vec<SharedTask>) {}
+    fn take_outcomes(&self) -> Vec<(LoanId, LoanOutcome)> {
         Vec::new()
     }
-    fn settle(&self, _outcomes: &[(u64, LoanOutcome)]) {}
+    fn handle_outcomes(&self, _outcomes: &[(u64, LoanOutcome)]) {}
     fn is_stopped(&self) -> bool {
         false
     }

@@ -93,7 +93,7 @@ fn walk_device(job: &Job<'_>, mut device: Device) -> Result<(), EngineRefusal> {
     sync()?;
     let is_quiet = transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
     let since = begun.changed_since();
-    live::settle(&crew, &mut tree, since, is_quiet);
+    live::reread_changed(&crew, &mut tree, since, is_quiet);
     rows::emit(&crew, &tree, since);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::entry::append;
-use crate::job::{Below, Place};
+use crate::job::{JobDirectory, MountHints};
 use crate::key::DirKey;
 
 /// A directory below the top of a walk.
@@ -16,11 +16,11 @@ pub(super) struct DirectoryNode<'a> {
     /// Inode number of the directory; 0 if unknown, and without a parent.
     pub(super) ino: u64,
     /// The mounts below the directory, by the mount table.
-    pub(super) below: Option<&'a Below>,
+    pub(super) below: Option<&'a MountHints>,
 }
 
 impl<'a> DirectoryNode<'a> {
-    pub(super) fn new(place: Place, below: Option<&'a Below>) -> DirectoryNode<'a> {
+    pub(super) fn new(place: JobDirectory, below: Option<&'a MountHints>) -> DirectoryNode<'a> {
         DirectoryNode {
             parent: None,
             name: place.rel.into(),
@@ -44,7 +44,7 @@ impl<'a> DirectoryNode<'a> {
         })
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> JobDirectory {
         let names = std::iter::successors(Some(self), |node| node.parent.as_deref());
         let names: Vec<&[u8]> = names.map(|node| &*node.name).collect();
         let mut rel = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
@@ -52,7 +52,7 @@ impl<'a> DirectoryNode<'a> {
             append(&mut rel, name);
         }
         let key = self.key;
-        Place { rel, key }
+        JobDirectory { rel, key }
     }
 }
 

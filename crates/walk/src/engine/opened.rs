@@ -8,18 +8,18 @@ use gate::fs::getdents64;
 use gate::{Errno, Fd};
 use mounts::listed::is_unlinked;
 
-use crate::job::{Job, Place, c_name};
+use crate::job::{Job, JobDirectory, c_name};
 use crate::tags::FoundTags;
 
 /// An open directory, counted in its [`OpenDirs`].
-pub(crate) struct Opened {
+pub(crate) struct OpenedDirectory {
     pub(crate) fd: Fd,
     /// The tags of the directory, which decide the entries that the walk includes.
     pub(crate) tags: FoundTags,
     count: Arc<AtomicUsize>,
 }
 
-impl Opened {
+impl OpenedDirectory {
     /// Reads directory entries with getdents64(2); 0 at the end, also if the directory was removed
     /// meanwhile.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -30,7 +30,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedDirectory {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Relaxed);
     }
@@ -56,17 +56,17 @@ impl OpenDirs {
     pub(crate) fn directory(
         &self,
         job: &Job<'_>,
-        place: impl FnOnce() -> Place,
+        place: impl FnOnce() -> JobDirectory,
         name: &[u8],
-        from: Option<&Opened>,
-    ) -> Result<Arc<Opened>, Errno> {
+        from: Option<&OpenedDirectory>,
+    ) -> Result<Arc<OpenedDirectory>, Errno> {
         let fd = match from {
             Some(from) => job.open_in(&from.fd, &c_name(name).ok_or(Errno::EINVAL)?)?,
             None => job.open(&place())?,
         };
         let tags = job.filter.tags().find(&fd);
         self.count.fetch_add(1, Relaxed);
-        Ok(Arc::new(Opened {
+        Ok(Arc::new(OpenedDirectory {
             fd,
             tags,
             count: Arc::clone(&self.count),
@@ -75,7 +75,7 @@ impl OpenDirs {
 
     /// Keeps a directory open for its subdirectories, as another reference; `None` if too many are
     /// open.
-    pub(crate) fn keep(&self, opened: &Arc<Opened>) -> Option<Arc<Opened>> {
+    pub(crate) fn keep(&self, opened: &Arc<OpenedDirectory>) -> Option<Arc<OpenedDirectory>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))
     }
 }

@@ -7,8 +7,8 @@
 
 use std::ffi::CStr;
 
-use gate::attribution::{Subject, with_subject};
-use gate::fs::{At, Statx, Want, statx};
+use gate::attribution::{CallSubject, with_subject};
+use gate::fs::{AtFlags, Statx, StatxMask, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
@@ -27,32 +27,37 @@ impl Engine for PerCall {
 }
 
 /// The field that a statx(2) call requests, and a function that copies this field from its result.
-type Field = (Want, fn(&mut Statx, Statx));
+type Field = (StatxMask, fn(&mut Statx, Statx));
 
 const FIELDS: [Field; 12] = [
-    (Want::MODE, |to, s| {
+    (StatxMask::MODE, |to, s| {
         to.mode = to.mode & !0o7777 | s.mode & 0o7777
     }),
-    (Want::INO, |to, s| to.ino = s.ino),
-    (Want::NLINK, |to, s| to.nlink = s.nlink),
-    (Want::UID, |to, s| to.uid = s.uid),
-    (Want::GID, |to, s| to.gid = s.gid),
-    (Want::SIZE, |to, s| to.size = s.size),
-    (Want::BLOCKS, |to, s| to.blocks = s.blocks),
-    (Want::ATIME, |to, s| to.atime = s.atime),
-    (Want::MTIME, |to, s| to.mtime = s.mtime),
-    (Want::CTIME, |to, s| to.ctime = s.ctime),
-    (Want::BTIME, |to, s| to.btime = s.btime),
-    (Want::MNT_ID, |to, s| to.mnt_id = s.mnt_id),
+    (StatxMask::INO, |to, s| to.ino = s.ino),
+    (StatxMask::NLINK, |to, s| to.nlink = s.nlink),
+    (StatxMask::UID, |to, s| to.uid = s.uid),
+    (StatxMask::GID, |to, s| to.gid = s.gid),
+    (StatxMask::SIZE, |to, s| to.size = s.size),
+    (StatxMask::BLOCKS, |to, s| to.blocks = s.blocks),
+    (StatxMask::ATIME, |to, s| to.atime = s.atime),
+    (StatxMask::MTIME, |to, s| to.mtime = s.mtime),
+    (StatxMask::CTIME, |to, s| to.ctime = s.ctime),
+    (StatxMask::BTIME, |to, s| to.btime = s.btime),
+    (StatxMask::MNT_ID, |to, s| to.mnt_id = s.mnt_id),
 ];
 
-fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
-    statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, want)
+fn ask(dir: &Fd, name: &CStr, want: StatxMask) -> Result<Statx, Errno> {
+    statx(
+        dir,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+        want,
+    )
 }
 
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
-    let seen = ask(dir, name, Want::TYPE)?;
-    let subject = Subject::from_type(FileType::from_mode(seen.mode));
+    let seen = ask(dir, name, StatxMask::TYPE)?;
+    let subject = CallSubject::from_type(FileType::from_mode(seen.mode));
     with_subject(subject, || look_further(dir, name, seen))
 }
 

@@ -10,11 +10,11 @@ use gate::{Errno, Fd, Gate};
 
 use super::crew;
 use super::node::DirectoryNode;
-use super::opened::{OpenDirs, Opened};
+use super::opened::{OpenDirs, OpenedDirectory};
 use crate::entry::{Dir, Entry, Meta};
 use crate::error::EngineRefusal;
 use crate::filter::Matcher;
-use crate::job::{Engine, Job, Place, look_at};
+use crate::job::{Engine, Job, JobDirectory, look_at};
 use crate::sink::Worker;
 
 pub(super) struct Stat;
@@ -28,7 +28,7 @@ impl Engine for Stat {
 
 /// A function that returns the statx(2) result for a name in an open directory, and whether the
 /// file has extended attributes.
-pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
+pub(super) type StatFunction = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
 pub(super) fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     Ok((look_at(dir, name)?, None))
@@ -37,29 +37,29 @@ pub(super) fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), 
 pub(crate) const BUFFER: usize = 64 << 10;
 
 /// Emits everything below a directory. Several threads of an engine may call this at the same time.
-pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
+pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: JobDirectory) {
     let threads = job.threads.unwrap_or(crew::MOST).max(1);
     let open = OpenDirs::within(spare_open_files() / 4 / threads);
     walk_below_by(look_once, job, worker, place, &open);
 }
 
 /// Emits everything below the top of a walk, in one thread.
-pub(super) fn walk_alone(look: Look, job: &Job<'_>) {
+pub(super) fn walk_alone(look: StatFunction, job: &Job<'_>) {
     let open = OpenDirs::within(spare_open_files() / 4);
     walk_below_by(look, job, &mut *job.sink.worker(), job.place(), &open);
 }
 
 fn walk_below_by(
-    look: Look,
+    look: StatFunction,
     job: &Job<'_>,
     worker: &mut dyn Worker,
-    place: Place,
+    place: JobDirectory,
     open: &OpenDirs,
 ) {
-    let mut lister = Lister::new(job, look);
+    let mut lister = DirectoryLister::new(job, look);
     let mut pending = vec![(
         Arc::new(DirectoryNode::new(place, None)),
-        None::<Arc<Opened>>,
+        None::<Arc<OpenedDirectory>>,
     )];
     while let Some((node, from)) = pending.pop() {
         if !job.filter.enters(node.key.depth) {
@@ -89,16 +89,16 @@ fn walk_below_by(
     }
 }
 
-pub(super) struct Lister<'a> {
+pub(super) struct DirectoryLister<'a> {
     job: &'a Job<'a>,
-    look: Look,
+    look: StatFunction,
     matcher: Matcher<'a>,
     buffer: Vec<u8>,
 }
 
-impl<'a> Lister<'a> {
-    pub(super) fn new(job: &'a Job<'a>, look: Look) -> Lister<'a> {
-        Lister {
+impl<'a> DirectoryLister<'a> {
+    pub(super) fn new(job: &'a Job<'a>, look: StatFunction) -> DirectoryLister<'a> {
+        DirectoryLister {
             job,
             look,
             matcher: job.filter.matcher(),
@@ -106,7 +106,12 @@ impl<'a> Lister<'a> {
         }
     }
 
-    pub(super) fn list(&mut self, place: &Place, dir: &Dir<'_>, each: impl FnMut(&[Entry<'_>])) {
+    pub(super) fn list(
+        &mut self,
+        place: &JobDirectory,
+        dir: &Dir<'_>,
+        each: impl FnMut(&[Entry<'_>]),
+    ) {
         match OpenDirs::within(0).directory(self.job, || place.clone(), b"", None) {
             Ok(opened) => self.read(place, dir, &opened, each),
             Err(errno) => self.job.unopened(place, errno),
@@ -117,9 +122,9 @@ impl<'a> Lister<'a> {
     /// `each`, a buffer at a time.
     fn read(
         &mut self,
-        place: &Place,
+        place: &JobDirectory,
         dir: &Dir<'_>,
-        opened: &Opened,
+        opened: &OpenedDirectory,
         mut each: impl FnMut(&[Entry<'_>]),
     ) {
         let job = self.job;

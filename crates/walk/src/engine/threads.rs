@@ -42,7 +42,7 @@ use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use base::Warning;
-use gate::fs::{At, Want, statx};
+use gate::fs::{AtFlags, StatxMask, statx};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -50,17 +50,17 @@ use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
 use ondisk::FileType;
 use ondisk::dirent::{Entry as DirEntry, entries};
-use team::{Alone, Team};
+use team::{SingleProcess, Team};
 
-use super::crew::{self, Pace};
-use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, LoanOutcome, NoPool, Pool};
+use super::crew::{self, CpuLoadCheck};
+use super::exchange::{Exchange, FAIR_SHARE, LoanId, LoanOutcome, NoPool, Pool, SharedTask};
 use super::node::DirectoryNode;
-use super::opened::{OpenDirs, Opened};
+use super::opened::{OpenDirs, OpenedDirectory};
 use super::stat::BUFFER;
 use crate::entry::{Entry, Meta};
 use crate::error::{EngineRefusal, WarningKind};
 use crate::filter::Matcher;
-use crate::job::{Below, Engine, Job, look_at};
+use crate::job::{Engine, Job, MountHints, look_at};
 
 use crate::sink::Worker;
 
@@ -78,7 +78,7 @@ const MANY_TASKS: usize = 8192;
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         // Only the thread that works while another one exchanges could fail to start.
-        let _ = walk_together(job, &Alone, 0, false);
+        let _ = walk_together(job, &SingleProcess, 0, false);
         Ok(())
     }
 }
@@ -164,7 +164,7 @@ impl<'a> Crew<'a> {
             queued: AtomicUsize::new(0),
             askers: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
-            pace: Mutex::new(Pace::new()),
+            pace: Mutex::new(CpuLoadCheck::new()),
         }
     }
 }
@@ -173,14 +173,14 @@ impl<'a> Crew<'a> {
 enum OpenFrom {
     /// By name in this open parent directory; for [`DirectoryTask::Names`], the directory itself is
     /// open.
-    Open(Arc<Opened>),
+    Open(Arc<OpenedDirectory>),
     /// Like `Open`, but this rank must do the task: another rank could not open the directory by
     /// path.
-    Returned(Arc<Opened>),
+    Returned(Arc<OpenedDirectory>),
     /// By path, because too many directories are open.
     Path,
     /// By path. If that fails, the lending rank does the task.
-    Lent(Loan),
+    Lent(LoanId),
 }
 
 enum DirectoryTask<'a> {
@@ -189,11 +189,11 @@ enum DirectoryTask<'a> {
     /// Call statx(2) for these names in a directory: records of getdents64.
     Names(Arc<DirectoryNode<'a>>, OpenFrom, Box<[u8]>),
     /// Read the rest of a directory that has been read in part.
-    Rest(Arc<DirectoryNode<'a>>, Arc<Opened>),
+    Rest(Arc<DirectoryNode<'a>>, Arc<OpenedDirectory>),
 }
 
 impl<'a> DirectoryTask<'a> {
-    /// The size ([`Item::size_of`]) of the task for another rank; `None` if only this rank can do
+    /// The size ([`SharedTask::size_of`]) of the task for another rank; `None` if only this rank can do
     /// it.
     fn size_to_give(&self) -> Option<usize> {
         let (node, source, records) = match self {
@@ -202,7 +202,7 @@ impl<'a> DirectoryTask<'a> {
             DirectoryTask::Rest(..) => return None,
         };
         let is_for_any = !matches!(source, OpenFrom::Returned(_));
-        is_for_any.then(|| Item::size_of(node.place().rel.len(), records))
+        is_for_any.then(|| SharedTask::size_of(node.place().rel.len(), records))
     }
 
     /// Whether both tasks have names in the same open directory.
@@ -220,11 +220,11 @@ impl<'a> DirectoryTask<'a> {
 /// Work that was given to other ranks, or came from them, until it is known whether the borrower
 /// can open the directories.
 #[derive(Default)]
-struct Loans<'a> {
+struct LoanTable<'a> {
     given: HashMap<u64, DirectoryTask<'a>>,
     next_id: u64,
     /// The outcomes of work that other ranks have lent.
-    outcomes: Vec<(Loan, LoanOutcome)>,
+    outcomes: Vec<(LoanId, LoanOutcome)>,
 }
 
 struct Crew<'a> {
@@ -243,14 +243,14 @@ struct Crew<'a> {
     /// exchange.
     exchange: Option<OsThread>,
     rank: usize,
-    loans: Mutex<Loans<'a>>,
+    loans: Mutex<LoanTable<'a>>,
     idle: AtomicUsize,
     queued: AtomicUsize,
     /// Number of other ranks that wait for work.
     askers: AtomicUsize,
     /// Whether the walk has failed, here or on another rank.
     is_stopped: AtomicBool,
-    pace: Mutex<Pace>,
+    pace: Mutex<CpuLoadCheck>,
 }
 
 #[derive(Default)]
@@ -292,7 +292,7 @@ impl<'a> Crew<'a> {
 
     /// Packs a task, or tasks with names in the same directory, for another rank. Until the loan is
     /// settled, this rank keeps the directory open, unless too many are open.
-    fn give(&self, tasks: &[DirectoryTask<'a>]) -> Option<Item> {
+    fn give(&self, tasks: &[DirectoryTask<'a>]) -> Option<SharedTask> {
         let (node, source, records) = match tasks.first()? {
             DirectoryTask::Directory(node, source) => (node, source, None),
             DirectoryTask::Names(node, source, _) => {
@@ -316,7 +316,7 @@ impl<'a> Crew<'a> {
             OpenFrom::Lent(loan) => Some(*loan),
             OpenFrom::Path | OpenFrom::Returned(_) => None,
         };
-        Some(Item {
+        Some(SharedTask {
             rel: node.place().rel,
             ino: node.ino,
             records,
@@ -326,12 +326,12 @@ impl<'a> Crew<'a> {
 
     /// Keeps a task that was lent to another rank, until that rank reports that it can open the
     /// directory.
-    fn lend(&self, task: DirectoryTask<'a>) -> Loan {
+    fn lend(&self, task: DirectoryTask<'a>) -> LoanId {
         let mut loans = self.loans.lock();
         let id = loans.next_id;
         loans.next_id += 1;
         loans.given.insert(id, task);
-        Loan {
+        LoanId {
             rank: self.rank,
             id,
         }
@@ -368,13 +368,13 @@ impl Pool for Crew<'_> {
         self.askers.store(askers, Relaxed);
     }
 
-    fn spare(&self) -> usize {
+    fn count_spare_tasks(&self) -> usize {
         self.spare_in(&self.queue.lock())
     }
 
     /// Takes tasks from the front of the queue, except those that are too large for a message or
     /// must stay on this rank.
-    fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
+    fn take_share(&self, of: usize, most: usize) -> Vec<SharedTask> {
         let mut queue = self.queue.lock();
         let spare = self.spare_in(&queue);
         let mut left = most;
@@ -394,10 +394,10 @@ impl Pool for Crew<'_> {
         items.filter_map(|tasks| self.give(tasks)).collect()
     }
 
-    fn put(&self, items: Vec<Item>) {
+    fn put(&self, items: Vec<SharedTask>) {
         // Restart the measurement of CPU load: idle threads without work would look like waiting
         // for a server.
-        *self.pace.lock() = Pace::new();
+        *self.pace.lock() = CpuLoadCheck::new();
         let tasks = items.into_iter().map(|item| {
             let own = item.loan.filter(|loan| loan.rank == self.rank);
             if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
@@ -422,11 +422,11 @@ impl Pool for Crew<'_> {
         Crew::put(self, tasks);
     }
 
-    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)> {
+    fn take_outcomes(&self) -> Vec<(LoanId, LoanOutcome)> {
         std::mem::take(&mut self.loans.lock().outcomes)
     }
 
-    fn settle(&self, outcomes: &[(u64, LoanOutcome)]) {
+    fn handle_outcomes(&self, outcomes: &[(u64, LoanOutcome)]) {
         let (mut opened, mut returned) = (Vec::new(), Vec::new());
         let mut loans = self.loans.lock();
         for (id, outcome) in outcomes {
@@ -569,7 +569,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     fn look_at_names(
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenedDirectory>,
         records: &[u8],
     ) {
         let path = self.path(node);
@@ -577,7 +577,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Opens a directory. The parent directory is released before any other directory is opened.
-    fn open(&self, node: &DirectoryNode<'a>, source: OpenFrom) -> Option<Arc<Opened>> {
+    fn open(&self, node: &DirectoryNode<'a>, source: OpenFrom) -> Option<Arc<OpenedDirectory>> {
         let Crew {
             job, open, loans, ..
         } = self.crew;
@@ -612,11 +612,15 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Whether a directory that was opened by path has the inode number of its entry.
-    fn is_same(&self, node: &DirectoryNode<'_>, opened: Result<&Arc<Opened>, &Errno>) -> bool {
+    fn is_same(
+        &self,
+        node: &DirectoryNode<'_>,
+        opened: Result<&Arc<OpenedDirectory>, &Errno>,
+    ) -> bool {
         let Ok(opened) = opened else {
             return false;
         };
-        let seen = || statx(&opened.fd, c"", At::EMPTY_PATH, Want::INO);
+        let seen = || statx(&opened.fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO);
         node.ino == 0 || seen().is_ok_and(|seen| seen.ino == node.ino)
     }
 
@@ -633,7 +637,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     fn directory(
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenedDirectory>,
         buffer: &mut [u8],
     ) {
         /// Length of getdents64 records of some 50 names.
@@ -670,7 +674,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Puts names in a directory into the queue for other threads.
-    fn share(&self, node: &Arc<DirectoryNode<'a>>, opened: &Arc<Opened>, records: &[u8]) {
+    fn share(&self, node: &Arc<DirectoryNode<'a>>, opened: &Arc<OpenedDirectory>, records: &[u8]) {
         let source = || OpenFrom::Open(Arc::clone(opened));
         let task = |some: &[u8]| DirectoryTask::Names(Arc::clone(node), source(), some.into());
         self.crew.put(chunks(records).map(task));
@@ -682,7 +686,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
         path: &[u8],
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenedDirectory>,
         records: &[u8],
     ) {
         /// Number of statx(2) calls between two checks for idle threads.
@@ -775,11 +779,11 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
 
 /// The type of a file by its directory entry, if the sink needs nothing else; `None` if statx(2)
 /// must be called.
-fn meta_by_name(job: &Job<'_>, below: Option<&Below>, entry: DirEntry<'_>) -> Option<Meta> {
+fn meta_by_name(job: &Job<'_>, below: Option<&MountHints>, entry: DirEntry<'_>) -> Option<Meta> {
     // With -x, only the device number shows that a directory is a btrfs subvolume.
     let is_sure = job.names_suffice
         && !(entry.file_type == FileType::Directory && job.one_device.is_some())
-        && !Below::is_mount(below, entry.name.to_bytes());
+        && !MountHints::is_mount(below, entry.name.to_bytes());
     let is_known = entry.file_type != FileType::Unknown;
     (is_sure && is_known).then_some(Meta {
         mode: entry.file_type.mode(),

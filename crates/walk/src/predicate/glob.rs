@@ -31,11 +31,11 @@ enum Token {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SetItem {
     Range(u32, u32),
-    Class(Class),
+    Class(CharacterClass),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Class {
+enum CharacterClass {
     Alnum,
     Alpha,
     Blank,
@@ -115,7 +115,7 @@ impl Glob {
 /// The state of a pattern after the beginning of a text. Texts with a common beginning share the
 /// state, so that each byte is read once.
 #[derive(Clone, Debug)]
-pub struct Reached {
+pub struct GlobState {
     /// State by character, as long as both text and pattern are UTF-8.
     by_character: Option<Next>,
     by_byte: Next,
@@ -123,26 +123,26 @@ pub struct Reached {
 
 impl Glob {
     /// The state before the first character.
-    pub fn begin(&self) -> Reached {
+    pub fn begin(&self) -> GlobState {
         let next = |tokens: &Vec<Token>| {
             let mut next = Next::default();
             next.add(tokens, 0);
             next
         };
-        Reached {
+        GlobState {
             by_character: self.by_character.as_ref().map(next),
             by_byte: next(&self.by_byte),
         }
     }
 
     /// Reads more of the text. A text may be split only next to ASCII characters.
-    pub fn advance(&self, reached: &mut Reached, text: &[u8]) {
+    pub fn advance(&self, reached: &mut GlobState, text: &[u8]) {
         reached.by_character = self.by_character_after(reached, text);
         let codes = text.iter().map(byte_code);
         reached.by_byte.advance(&self.by_byte, codes, self.folds);
     }
 
-    fn by_character_after(&self, reached: &Reached, text: &[u8]) -> Option<Next> {
+    fn by_character_after(&self, reached: &GlobState, text: &[u8]) -> Option<Next> {
         let (tokens, mut next) = (self.by_character.as_ref()?, reached.by_character.clone()?);
         let codes = std::str::from_utf8(text).ok()?.chars().map(u32::from);
         next.advance(tokens, codes, self.folds);
@@ -150,7 +150,7 @@ impl Glob {
     }
 
     /// Whether the pattern matches a whole text that ends with `text` after the state `reached`.
-    pub fn is_match_from(&self, reached: &Reached, text: &[u8]) -> bool {
+    pub fn is_match_from(&self, reached: &GlobState, text: &[u8]) -> bool {
         if let Some(next) = self.by_character_after(reached, text) {
             return next.is_end(self.by_character.as_ref().unwrap_or(&self.by_byte));
         }
@@ -301,25 +301,25 @@ fn element(c: u32, rest: &mut &[u32]) -> Option<u32> {
 }
 
 /// Parses a class such as `:alpha:]`; returns it and the rest.
-fn class(pattern: &[u32]) -> Option<(Class, &[u32])> {
+fn class(pattern: &[u32]) -> Option<(CharacterClass, &[u32])> {
     let end = pattern
         .windows(2)
         .skip(1)
         .position(|pair| pair == [code(':'), code(']')])?;
     let name = pattern[1..=end].iter().map(|&c| char::from_u32(c));
     let class = match &name.collect::<Option<String>>()?[..] {
-        "alnum" => Class::Alnum,
-        "alpha" => Class::Alpha,
-        "blank" => Class::Blank,
-        "cntrl" => Class::Cntrl,
-        "digit" => Class::Digit,
-        "graph" => Class::Graph,
-        "lower" => Class::Lower,
-        "print" => Class::Print,
-        "punct" => Class::Punct,
-        "space" => Class::Space,
-        "upper" => Class::Upper,
-        "xdigit" => Class::Xdigit,
+        "alnum" => CharacterClass::Alnum,
+        "alpha" => CharacterClass::Alpha,
+        "blank" => CharacterClass::Blank,
+        "cntrl" => CharacterClass::Cntrl,
+        "digit" => CharacterClass::Digit,
+        "graph" => CharacterClass::Graph,
+        "lower" => CharacterClass::Lower,
+        "print" => CharacterClass::Print,
+        "punct" => CharacterClass::Punct,
+        "space" => CharacterClass::Space,
+        "upper" => CharacterClass::Upper,
+        "xdigit" => CharacterClass::Xdigit,
         _ => return None,
     };
     Some((class, &pattern[end + 3..]))
@@ -391,21 +391,21 @@ impl SetItem {
     }
 }
 
-impl Class {
+impl CharacterClass {
     fn has(self, c: char) -> bool {
         match self {
-            Class::Alnum => c.is_alphanumeric(),
-            Class::Alpha => c.is_alphabetic(),
-            Class::Blank => matches!(c, ' ' | '\t'),
-            Class::Cntrl => c.is_control(),
-            Class::Digit => c.is_ascii_digit(),
-            Class::Graph => !c.is_control() && !c.is_whitespace(),
-            Class::Lower => c.is_lowercase(),
-            Class::Print => !c.is_control(),
-            Class::Punct => !c.is_alphanumeric() && !c.is_control() && !c.is_whitespace(),
-            Class::Space => c.is_whitespace(),
-            Class::Upper => c.is_uppercase(),
-            Class::Xdigit => c.is_ascii_hexdigit(),
+            CharacterClass::Alnum => c.is_alphanumeric(),
+            CharacterClass::Alpha => c.is_alphabetic(),
+            CharacterClass::Blank => matches!(c, ' ' | '\t'),
+            CharacterClass::Cntrl => c.is_control(),
+            CharacterClass::Digit => c.is_ascii_digit(),
+            CharacterClass::Graph => !c.is_control() && !c.is_whitespace(),
+            CharacterClass::Lower => c.is_lowercase(),
+            CharacterClass::Print => !c.is_control(),
+            CharacterClass::Punct => !c.is_alphanumeric() && !c.is_control() && !c.is_whitespace(),
+            CharacterClass::Space => c.is_whitespace(),
+            CharacterClass::Upper => c.is_uppercase(),
+            CharacterClass::Xdigit => c.is_ascii_hexdigit(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The sink that passes on the selected entries of a walk.
 //!
 //! Whether a directory is empty is known only at the end of the walk: no entry of it was received.
-//! Entries may have been excluded or unreadable, so [`Selected::finish`] reads the few remaining
+//! Entries may have been excluded or unreadable, so [`SelectionSink::finish`] reads the few remaining
 //! directories.
 
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ use crate::top::MountContext;
 use crate::trail::{KeptPath, PathTree};
 
 /// Passes the selected entries on to another sink.
-pub struct Selected<'a> {
+pub struct SelectionSink<'a> {
     predicates: &'a Predicates,
     sink: &'a dyn Sink,
     found: Mutex<KnownDirectories>,
@@ -52,10 +52,10 @@ struct Candidate {
     meta: Meta,
 }
 
-impl<'a> Selected<'a> {
+impl<'a> SelectionSink<'a> {
     /// A sink that filters the entries for `sink`.
-    pub fn new(predicates: &'a Predicates, sink: &'a dyn Sink) -> Selected<'a> {
-        Selected {
+    pub fn new(predicates: &'a Predicates, sink: &'a dyn Sink) -> SelectionSink<'a> {
+        SelectionSink {
             predicates,
             sink,
             found: Mutex::default(),
@@ -79,7 +79,7 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Returns a function for [`Selected::finish`] that reads a directory below one of some DIRs. A
+/// Returns a function for [`SelectionSink::finish`] that reads a directory below one of some DIRs. A
 /// directory that cannot be read is not empty, and causes a warning: that of the walk, if the walk
 /// has warned of it.
 pub fn is_empty_directory<'a>(
@@ -150,7 +150,7 @@ fn is_empty(path: &[u8], tops: &Tops<'_>, diagnostics: &Diagnostics) -> bool {
     }
 }
 
-impl Sink for Selected<'_> {
+impl Sink for SelectionSink<'_> {
     fn begin(&self, context: &MountContext<'_>, by: EngineKind) {
         self.sink.begin(context, by);
     }
@@ -180,7 +180,7 @@ impl Sink for Selected<'_> {
 }
 
 struct Selector<'a> {
-    to: &'a Selected<'a>,
+    to: &'a SelectionSink<'a>,
     worker: Box<dyn Worker + 'a>,
     found: KnownDirectories,
     path: Vec<u8>,

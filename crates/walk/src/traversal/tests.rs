@@ -66,7 +66,7 @@ fn ranks(many: usize) -> Vec<Rank> {
 }
 
 /// A sink as slow as if the entries came from a server, so that other ranks get work.
-struct Slow<'a> {
+struct SlowSink<'a> {
     summary: Summary,
     is_closed: bool,
     /// Called before the entries of a directory are taken.
@@ -75,7 +75,7 @@ struct Slow<'a> {
 
 struct SlowWorker<'a>(Box<dyn Worker + 'a>, &'a (dyn Fn(&Dir<'_>) + Sync));
 
-impl Sink for Slow<'_> {
+impl Sink for SlowSink<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(SlowWorker(self.summary.worker(), self.before))
     }
@@ -102,7 +102,7 @@ fn walk_by(
 ) -> Vec<Result<Totals, Error>> {
     std::thread::scope(|scope| {
         let walk = |rank: Rank| {
-            let sink = Slow {
+            let sink = SlowSink {
                 is_closed: is_closed(rank.rank),
                 summary: Summary::default(),
                 before,

@@ -32,7 +32,7 @@ pub(in crate::format) struct Encoded {
 /// How a column is encoded: the fastest encoding, or one as fast but smaller, for a million entries
 /// of a source tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ColumnEncoding {
     /// A dictionary and zstd, for long values with few distinct ones.
     Dictionary,
     /// Plain values, compressed with zstd.
@@ -60,7 +60,7 @@ impl PageCompressor {
 /// A column chunk being encoded. Closing it keeps most buffers for the next chunk.
 pub(crate) struct Chunk {
     descriptor: ColumnDescPtr,
-    how: How,
+    how: ColumnEncoding,
     /// Values of the next page; booleans take one byte each.
     plain: Vec<u8>,
     /// Width of a value in bytes, if fixed.
@@ -91,7 +91,11 @@ struct Dictionary {
 }
 
 impl Chunk {
-    pub(in crate::format) fn new(descriptor: ColumnDescPtr, how: How, rows: usize) -> Chunk {
+    pub(in crate::format) fn new(
+        descriptor: ColumnDescPtr,
+        how: ColumnEncoding,
+        rows: usize,
+    ) -> Chunk {
         let width = match descriptor.physical_type() {
             Type::BOOLEAN => Some(1),
             Type::INT32 => Some(4),
@@ -103,7 +107,7 @@ impl Chunk {
             plain: Vec::with_capacity(width.map_or(0, |width| width * rows)),
             width,
             present: Vec::new(),
-            dictionary: (how == How::Dictionary).then(Dictionary::default),
+            dictionary: (how == ColumnEncoding::Dictionary).then(Dictionary::default),
             next_dictionary: None,
             file: Vec::new(),
             checksum: Hasher::new(),
@@ -190,8 +194,10 @@ impl Chunk {
         let size = self.file.len();
         let mut metadata = ColumnChunkMetaData::builder(Arc::clone(&self.descriptor))
             .set_compression(match self.how {
-                How::Raw => Compression::UNCOMPRESSED,
-                How::Plain | How::Dictionary => Compression::ZSTD(ZstdLevel::try_new(LEVEL)?),
+                ColumnEncoding::Raw => Compression::UNCOMPRESSED,
+                ColumnEncoding::Plain | ColumnEncoding::Dictionary => {
+                    Compression::ZSTD(ZstdLevel::try_new(LEVEL)?)
+                }
             })
             .set_encodings(std::mem::take(&mut self.encodings))
             .set_num_values(self.rows.cast_signed())
@@ -376,8 +382,8 @@ impl Chunk {
     ) -> Result<i64> {
         let size = bytes.len();
         let bytes = match self.how {
-            How::Raw => bytes,
-            How::Plain | How::Dictionary => zstd.frames.compress(bytes)?,
+            ColumnEncoding::Raw => bytes,
+            ColumnEncoding::Plain | ColumnEncoding::Dictionary => zstd.frames.compress(bytes)?,
         };
         let mut checksum = Hasher::new();
         checksum.update(bytes);

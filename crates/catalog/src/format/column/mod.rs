@@ -21,7 +21,7 @@ mod foreign;
 pub(super) use bounded::BoundedPages;
 pub use decode::Names;
 pub(super) use decode::{Pages, damaged, flags, numbers};
-pub(super) use encode::{Chunk, Encoded, How, PageCompressor};
+pub(super) use encode::{Chunk, ColumnEncoding, Encoded, PageCompressor};
 pub(super) use foreign::{ForeignColumn, required};
 
 #[cfg(test)]

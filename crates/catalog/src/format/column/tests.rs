@@ -24,7 +24,11 @@ fn column(of: &str) -> ColumnDescPtr {
 }
 
 /// Encodes values in a chunk that has already encoded the same values once.
-fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut PageCompressor)) -> Encoded {
+fn encoded(
+    of: &str,
+    how: ColumnEncoding,
+    put: impl Fn(&mut Chunk, &mut PageCompressor),
+) -> Encoded {
     let mut zstd = PageCompressor::new().unwrap();
     let mut chunk = Chunk::new(column(of), how, 8);
     put(&mut chunk, &mut zstd);
@@ -99,7 +103,7 @@ fn with_runs<T: Clone + std::fmt::Debug>(
 proptest! {
     #[test]
     fn numbers_are_read_back(values in with_runs(any::<u32>()), is_raw in any::<bool>()) {
-        let how = if is_raw { How::Raw } else { How::Plain };
+        let how = if is_raw { ColumnEncoding::Raw } else { ColumnEncoding::Plain };
         let encoded = encoded("required int32", how, |to, _| to.numbers(values.iter().map(|n| n.to_le_bytes())));
         let (library, _) = decode_by_library::<Int32Type>(&encoded);
         prop_assert!(library.iter().map(|n| n.cast_unsigned()).eq(values.iter().copied()));
@@ -113,7 +117,7 @@ proptest! {
     fn missing_values_are_read_back(values in with_runs(proptest::option::of(0..3u8)), are_alike in any::<bool>()) {
         let hash = |n: &u8| [if are_alike { 7 } else { *n }; 32];
         let values: Vec<Option<[u8; 32]>> = values.iter().map(|value| value.as_ref().map(hash)).collect();
-        let encoded = encoded("optional fixed_len_byte_array(32)", How::Raw, |to, _| to.maybe(values.iter().copied()));
+        let encoded = encoded("optional fixed_len_byte_array(32)", ColumnEncoding::Raw, |to, _| to.maybe(values.iter().copied()));
         let (library, there) = decode_by_library::<FixedLenByteArrayType>(&encoded);
         prop_assert!(library.iter().map(|hash| hash.data()).eq(values.iter().flatten().map(|hash| &hash[..])));
         prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
@@ -127,7 +131,7 @@ proptest! {
 
     #[test]
     fn booleans_are_read_by_the_library(values in with_runs(any::<Option<bool>>())) {
-        let encoded = encoded("optional boolean", How::Plain, |to, _| {
+        let encoded = encoded("optional boolean", ColumnEncoding::Plain, |to, _| {
             to.maybe(values.iter().map(|value| value.map(|is| [u8::from(is)])));
         });
         let (library, there) = decode_by_library::<BoolType>(&encoded);
@@ -138,7 +142,7 @@ proptest! {
     /// Covers names with a dictionary, with one that fills up before the end, and without.
     #[test]
     fn names_are_read_back(names in with_runs(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
-        let how = if is_plain { How::Plain } else { How::Dictionary };
+        let how = if is_plain { ColumnEncoding::Plain } else { ColumnEncoding::Dictionary };
         let encoded = encoded("required binary", how, |to, zstd| {
             to.names(names.iter().map(|name| &name[..]), zstd).unwrap();
         });
@@ -175,7 +179,7 @@ proptest! {
 
 #[test]
 fn pages_have_checksums() {
-    let sound = encoded("required int32", How::Raw, |to, _| {
+    let sound = encoded("required int32", ColumnEncoding::Raw, |to, _| {
         to.numbers((0..9u32).map(u32::to_le_bytes))
     });
     assert_eq!(crc32fast::hash(&sound.bytes), sound.checksum);
@@ -196,7 +200,7 @@ fn pages_have_checksums() {
 #[test]
 fn equal_values_are_stored_once() {
     let of = |value: fn(u64) -> u64| {
-        encoded("required int64", How::Raw, |to, _| {
+        encoded("required int64", ColumnEncoding::Raw, |to, _| {
             to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes()))
         })
     };
@@ -207,7 +211,7 @@ fn equal_values_are_stored_once() {
 #[test]
 fn numbers_have_limits_in_the_order_of_their_type() {
     let limits = |of: &str, values: [i64; 3]| {
-        let encoded = encoded(of, How::Plain, |to, _| {
+        let encoded = encoded(of, ColumnEncoding::Plain, |to, _| {
             to.numbers(values.into_iter().map(i64::to_le_bytes))
         });
         match encoded.close.metadata.statistics() {
@@ -217,7 +221,7 @@ fn numbers_have_limits_in_the_order_of_their_type() {
     };
     assert_eq!(limits("required int64", [3, -1, 7]), Some((-1, 7)));
     assert_eq!(limits("required int64", [5, 5, 5]), Some((5, 5)));
-    let byte_arrays = encoded("required binary", How::Plain, |to, zstd| {
+    let byte_arrays = encoded("required binary", ColumnEncoding::Plain, |to, zstd| {
         to.names([&b"a"[..]].into_iter(), zstd).unwrap();
     });
     assert!(byte_arrays.close.metadata.statistics().is_none());

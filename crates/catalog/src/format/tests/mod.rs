@@ -12,7 +12,7 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gate::fs::{At, Open, statx};
+use gate::fs::{AtFlags, Open, statx};
 use gate::long::open_long;
 use walk::{
     Diagnostics, Dir, DirKey, EngineKind, Entry, Meta, Sink, Summary, WalkOptions, WalkReport,
@@ -20,7 +20,7 @@ use walk::{
 
 use crate::changed::{self, changed};
 use crate::format::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
-use crate::format::{About, Catalog, Draft, Keep, Later, Options, Reader};
+use crate::format::{About, Catalog, CatalogDraft, Options, Reader, RowInclusion, RowUpdates};
 use crate::rows::{Collector, Rows, Source};
 use crate::{Action, Error, ErrorKind};
 
@@ -51,7 +51,7 @@ fn rows(place: &Path, sources: &[&str]) -> Rows {
     let paths: Vec<Vec<u8>> = sources.iter().map(|it| bytes(&place.join(it))).collect();
     let open = |path: &Vec<u8>| {
         let open = open_long(path, Open::PATH | Open::NOFOLLOW).unwrap();
-        let seen = statx(&open, c"", At::EMPTY_PATH, Meta::WANT).unwrap();
+        let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT).unwrap();
         (Meta::from_statx(&seen), open)
     };
     let is_dir = |number: &u32| open(&paths[*number as usize]).0.is_dir();
@@ -84,17 +84,23 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
     let later = |rows: Range<usize>, ()| {
-        Ok(Later {
+        Ok(RowUpdates {
             hashes: rows.map(hash).collect(),
-            ..Later::default()
+            ..RowUpdates::default()
         })
     };
-    let draft = Draft::create(&bytes(file)).unwrap();
+    let draft = CatalogDraft::create(&bytes(file)).unwrap();
     draft
         .write(
             rows,
             Options::default(),
-            |row| if kept(row) { Keep::Row } else { Keep::Nowhere },
+            |row| {
+                if kept(row) {
+                    RowInclusion::Row
+                } else {
+                    RowInclusion::Nowhere
+                }
+            },
             || Ok(()),
             later,
             || complete,
@@ -264,12 +270,12 @@ fn error_of_later_results_is_the_error_of_the_catalog() {
     let place = tree();
     let file = place.path().join("catalog");
     let error = Error::new(Action::ReadCatalog, b"elsewhere", ErrorKind::CutShort);
-    let draft = Draft::create(&bytes(&file)).unwrap();
+    let draft = CatalogDraft::create(&bytes(&file)).unwrap();
     let rows = rows(place.path(), &["top"]);
     let written = draft.write(
         &rows,
         Options::default(),
-        |_| Keep::Row,
+        |_| RowInclusion::Row,
         || Ok(()),
         |_, ()| Err(error.clone()),
         || true,

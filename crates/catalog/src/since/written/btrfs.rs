@@ -14,8 +14,8 @@ use walk::engine::btrfs::since::{self, ChangedInode, InodeName};
 use walk::entry::joined;
 use walk::{EngineKind, Meta, MountContext, Top};
 
-use super::differing::{Differing, SAMPLE, Written, is_much};
-use super::known::{AccessTimes, Fingerprint, Known};
+use super::differing::{Differing, SAMPLE, WrittenInodes, is_much};
+use super::known::{AccessTimes, CatalogInodes, Fingerprint};
 use super::names::compare_names;
 use crate::error::Error;
 use crate::format::{About, Reader};
@@ -23,13 +23,13 @@ use crate::since::evidence::Evidence;
 use crate::token::btrfs::Generation;
 
 /// Inodes of a subvolume written since a catalog of a directory in it.
-pub(crate) struct Since<'a> {
+pub(crate) struct SubvolumeChanges<'a> {
     top: &'a Top,
     subvolume: Subvolume,
     /// The generation of the catalog.
     pub(super) then: u64,
     /// Inodes of the catalog, if loaded to skip inodes with no change except the access time.
-    known: Option<Known>,
+    known: Option<CatalogInodes>,
     changes: Vec<ChangedInode>,
     /// Whether inodes of the catalog were skipped because only their access time has changed.
     has_skipped: bool,
@@ -60,14 +60,14 @@ fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Me
     first.into_inner()
 }
 
-impl<'a> Since<'a> {
+impl<'a> SubvolumeChanges<'a> {
     /// Asks btrfs what was written; `None` if it cannot tell, or a walk would be as fast.
-    pub(super) fn ask(
+    pub(super) fn find_written(
         token: &Generation,
         context: &MountContext<'a>,
         reader: &Reader,
         few_changes: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>, Error> {
+    ) -> Result<Option<SubvolumeChanges<'a>>, Error> {
         let (top, about) = (context.top, reader.about());
         let Ok(subvolume) = since::subvolume(&top.fd) else {
             return Ok(None);
@@ -76,19 +76,26 @@ impl<'a> Since<'a> {
         let Some(then) = then.filter(|then| *then <= subvolume.generation) else {
             return Ok(None);
         };
-        if let Some(since) = Since::after(then, subvolume, top, about, None) {
+        if let Some(since) = SubvolumeChanges::after(then, subvolume, top, about, None) {
             return Ok(Some(since));
         }
         let first = first_written(then, &subvolume, top);
-        let known = Known::load(reader, 0..reader.groups(), |ino| first.contains_key(&ino))?;
+        let known =
+            CatalogInodes::load(reader, 0..reader.groups(), |ino| first.contains_key(&ino))?;
         let differ =
             |(ino, before): &&(u64, Fingerprint)| !before.is_same(&first[ino], &Mutex::default());
         let differ = known.inodes().iter().filter(differ).count();
         if differ > few_changes(EngineKind::Btrfs, known.inodes().len()) {
             return Ok(None);
         }
-        let known = Known::load(reader, 0..reader.groups(), |_| true)?;
-        Ok(Since::after(then, subvolume, top, about, Some(known)))
+        let known = CatalogInodes::load(reader, 0..reader.groups(), |_| true)?;
+        Ok(SubvolumeChanges::after(
+            then,
+            subvolume,
+            top,
+            about,
+            Some(known),
+        ))
     }
 
     /// Finds inodes written after a generation; `None` also if there is much to compare and `known`
@@ -98,8 +105,8 @@ impl<'a> Since<'a> {
         subvolume: Subvolume,
         top: &'a Top,
         about: &About,
-        known: Option<Known>,
-    ) -> Option<Since<'a>> {
+        known: Option<CatalogInodes>,
+    ) -> Option<SubvolumeChanges<'a>> {
         let atimes = Mutex::default();
         let (differ, has_skipped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let is_same = |meta: &Meta| {
@@ -128,7 +135,7 @@ impl<'a> Since<'a> {
             return None;
         }
         let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
-        Some(Since {
+        Some(SubvolumeChanges {
             top,
             subvolume,
             then,
@@ -141,9 +148,9 @@ impl<'a> Since<'a> {
     }
 
     /// Repeats the search, for everything written after a generation until now.
-    fn again(&mut self, then: u64, about: &About) -> Option<Since<'a>> {
+    fn again(&mut self, then: u64, about: &About) -> Option<SubvolumeChanges<'a>> {
         let now = since::subvolume(&self.top.fd).ok()?;
-        Since::after(then, now, self.top, about, self.known.take())
+        SubvolumeChanges::after(then, now, self.top, about, self.known.take())
     }
 
     /// Evidence that nothing in the directory has changed; `None` if something may have.
@@ -205,13 +212,13 @@ impl<'a> Since<'a> {
     }
 
     /// The written inodes, with their current paths.
-    fn written(&self) -> Written {
+    fn written(&self) -> WrittenInodes {
         let mut paths = HashMap::from([(self.top.meta.ino, Some(Vec::new()))]);
         for &dir in self.parents.keys() {
             find_path(dir, &self.parents, &mut paths);
         }
         let path = |dir: u64| paths.get(&dir).cloned().flatten();
-        let mut written = Written::default();
+        let mut written = WrittenInodes::default();
         for ChangedInode { meta, names } in &self.changes {
             written.inos.insert(meta.ino);
             for name in names {

@@ -16,14 +16,14 @@ use crate::since::index::each_group;
 
 /// The inodes written since a catalog.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct WrittenInodes {
     pub(super) inos: HashSet<u64>,
     /// Paths of the written directories, relative to DIR.
     pub(super) dirs: HashMap<u64, Vec<u8>>,
-    pub(super) feed: Feed,
+    pub(super) feed: EntriesByPath,
 }
 
-impl Written {
+impl WrittenInodes {
     pub(super) fn add(&mut self, dir: Vec<u8>, name: Vec<u8>, meta: Meta) {
         self.feed.entry(dir).or_default().push((name, meta));
     }
@@ -35,13 +35,13 @@ pub struct Differing {
     /// Positions of rows that are no longer valid, ascending.
     pub(crate) places: Vec<u32>,
     /// The current entries in place of the invalid rows.
-    pub(super) feed: Feed,
+    pub(super) feed: EntriesByPath,
     /// New access times of unchanged inodes.
     pub(super) atimes: AccessTimes,
 }
 
 /// Entries by directory path, relative to DIR.
-pub(super) type Feed = BTreeMap<Vec<u8>, Vec<(Vec<u8>, Meta)>>;
+pub(super) type EntriesByPath = BTreeMap<Vec<u8>, Vec<(Vec<u8>, Meta)>>;
 
 impl Differing {
     /// Emits the new entries to a sink, like a walk of `root`.
@@ -51,7 +51,7 @@ impl Differing {
             let entries = entries.iter();
             let entries = entries.map(|(name, meta)| Entry { name, meta: *meta });
             let entries: Vec<Entry<'_>> = entries.collect();
-            give(&mut *worker, root, dir, &entries);
+            emit_entries(&mut *worker, root, dir, &entries);
         }
     }
 
@@ -94,7 +94,7 @@ impl Differing {
                     }
                     at += 1;
                 }
-                give(&mut *worker, root, dir, &entries);
+                emit_entries(&mut *worker, root, dir, &entries);
             }
             Ok(())
         };
@@ -103,7 +103,12 @@ impl Differing {
 }
 
 /// Passes entries of a directory to a worker, like a walk of `root`.
-pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
+pub(crate) fn emit_entries(
+    worker: &mut dyn Worker,
+    root: &[u8],
+    dir: &[u8],
+    entries: &[Entry<'_>],
+) {
     let dir = Dir {
         path: &joined(root, dir),
         key: DirKey::top(0).at(dir),
@@ -113,27 +118,27 @@ pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[
 
 /// Why differences could not be determined.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Doubt {
+pub(super) enum DifferenceError {
     #[error("the tree is being changed, or something is mounted")]
     Strange,
     #[error(transparent)]
     Catalog(#[from] Error),
 }
 
-impl From<Errno> for Doubt {
-    fn from(_: Errno) -> Doubt {
-        Doubt::Strange
+impl From<Errno> for DifferenceError {
+    fn from(_: Errno) -> DifferenceError {
+        DifferenceError::Strange
     }
 }
 
-pub(super) type Certain<T> = Result<T, Doubt>;
+pub(super) type DifferenceResult<T> = Result<T, DifferenceError>;
 
 /// Turns doubt into `None`, so that the whole tree is walked; other errors remain.
-pub(super) fn certain<T>(found: Certain<T>) -> Result<Option<T>, Error> {
+pub(super) fn none_if_uncertain<T>(found: DifferenceResult<T>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(Doubt::Strange) => Ok(None),
-        Err(Doubt::Catalog(error)) => Err(error),
+        Err(DifferenceError::Strange) => Ok(None),
+        Err(DifferenceError::Catalog(error)) => Err(error),
     }
 }
 

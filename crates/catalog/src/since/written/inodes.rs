@@ -21,8 +21,10 @@ use walk::engine::since::{self, InodeState};
 use walk::entry::{FileType, Time, joined};
 use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
-use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
-use super::known::{AccessTimes, Fingerprint, Known};
+use super::differing::{
+    DifferenceError, DifferenceResult, Differing, SAMPLE, WrittenInodes, is_much, none_if_uncertain,
+};
+use super::known::{AccessTimes, CatalogInodes, Fingerprint};
 use super::names::{compare_names, look_at, open, open_that};
 use crate::error::Error;
 use crate::format::columns::{DIR, INO, MODE, NAME};
@@ -31,10 +33,10 @@ use crate::since::index::each_group;
 use crate::token::mount::MountCounter;
 
 /// The inodes that differ from a catalog.
-pub(crate) struct Since<'a> {
+pub(crate) struct InodeChanges<'a> {
     top: &'a Top,
     /// Inodes of the catalog; if it has sums, only those of groups that may differ.
-    known: Known,
+    known: CatalogInodes,
     /// Sums over groups of inodes, which also tell whether an inode number is in the catalog. `None`
     /// if the catalog has no sums.
     sums: Option<InodeSums>,
@@ -52,16 +54,16 @@ struct InodeComparison<'q, 'a> {
     few: fn(EngineKind, usize) -> usize,
 }
 
-impl<'a> Since<'a> {
+impl<'a> InodeChanges<'a> {
     /// Compares the file system's inodes; `None` if they cannot be compared, or a walk would be as
     /// fast.
-    pub(super) fn ask(
+    pub(super) fn find_written(
         mount: &MountCounter,
         context: &MountContext<'a>,
         reader: &Reader,
         by: EngineKind,
         few: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>, Error> {
+    ) -> Result<Option<InodeChanges<'a>>, Error> {
         let top = context.top;
         if !mount.is_of_mount(context) {
             return Ok(None);
@@ -81,7 +83,10 @@ impl<'a> Since<'a> {
             return Ok(None);
         }
         let (known, others) = match &sums {
-            None => (Known::load(reader, 0..reader.groups(), |_| true)?, None),
+            None => (
+                CatalogInodes::load(reader, 0..reader.groups(), |_| true)?,
+                None,
+            ),
             Some(sums) => {
                 let Some((stale, atimes)) = comparison.compare_sums(sums) else {
                     return Ok(None);
@@ -91,14 +96,14 @@ impl<'a> Since<'a> {
                     return Ok(None);
                 }
                 let groups = 0..if stale.len() == 0 { 0 } else { reader.groups() };
-                let known = Known::load(reader, groups, |ino| stale.has(ino))?;
+                let known = CatalogInodes::load(reader, groups, |ino| stale.has(ino))?;
                 (known, Some(atimes))
             }
         };
         let Some((differ, atimes)) = comparison.compare(known.inodes()) else {
             return Ok(None);
         };
-        Ok(Some(Since {
+        Ok(Some(InodeChanges {
             top,
             known,
             sums,
@@ -114,7 +119,7 @@ impl<'a> Since<'a> {
     /// Compares the differing inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Error> {
         let rows = self.rows(reader)?;
-        let written = certain(Finder::new(&self, &rows).find(&rows))?;
+        let written = none_if_uncertain(PathFinder::new(&self, &rows).find(&rows))?;
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
         else {
             return Ok(None);
@@ -180,7 +185,7 @@ impl InodeComparison<'_, '_> {
         if stale.is_some_and(|(stale, _)| stale.len() == 0) {
             return Ok(false);
         }
-        let known = Known::load(reader, 0..reader.groups().min(1), |_| true)?;
+        let known = CatalogInodes::load(reader, 0..reader.groups().min(1), |_| true)?;
         let known = &known.inodes()[..known.inodes().len().min(SAMPLE)];
         Ok(self.compare(known).is_none())
     }
@@ -261,30 +266,30 @@ struct KnownName {
 }
 
 /// Finds the current paths of the inodes that differ.
-struct Finder<'a> {
-    since: &'a Since<'a>,
+struct PathFinder<'a> {
+    since: &'a InodeChanges<'a>,
     /// Former paths of directories that differ.
     was: HashMap<Vec<u8>, u64>,
     /// Inodes and paths found so far.
-    written: Written,
+    written: WrittenInodes,
     unread: Vec<(Vec<u8>, u64)>,
 }
 
-impl<'a> Finder<'a> {
-    fn new(since: &'a Since<'a>, rows: &[KnownName]) -> Finder<'a> {
+impl<'a> PathFinder<'a> {
+    fn new(since: &'a InodeChanges<'a>, rows: &[KnownName]) -> PathFinder<'a> {
         let dirs = rows.iter().filter(|row| row.is_dir);
         let was = dirs
             .map(|row| (joined(&row.dir, &row.name), row.ino))
             .collect();
-        Finder {
+        PathFinder {
             since,
             was,
-            written: Written::default(),
+            written: WrittenInodes::default(),
             unread: Vec::new(),
         }
     }
 
-    fn find(mut self, rows: &[KnownName]) -> Certain<Written> {
+    fn find(mut self, rows: &[KnownName]) -> DifferenceResult<WrittenInodes> {
         self.dirs()?;
         for row in rows {
             self.name(row)?;
@@ -293,12 +298,14 @@ impl<'a> Finder<'a> {
             *now == InodeState::Deleted || self.written.inos.contains(ino)
         };
         let is_all = self.since.differ.iter().all(is_found);
-        is_all.then_some(self.written).ok_or(Doubt::Strange)
+        is_all
+            .then_some(self.written)
+            .ok_or(DifferenceError::Strange)
     }
 
     /// Finds and reads the differing directories: at their former paths, in other directories that
     /// are read, or below the new path of an ancestor.
-    fn dirs(&mut self) -> Certain<()> {
+    fn dirs(&mut self) -> DifferenceResult<()> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
             Some(InodeState::Present(meta)) => meta.is_dir(),
             Some(InodeState::Unknown) => true,
@@ -328,7 +335,7 @@ impl<'a> Finder<'a> {
                 }
             }
             if later.len() == all {
-                return Err(Doubt::Strange);
+                return Err(DifferenceError::Strange);
             }
             left = later;
         }
@@ -344,7 +351,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Reads a directory, for entries that differ or are new.
-    fn read(&mut self, path: &[u8], fd: &Fd) -> Certain<()> {
+    fn read(&mut self, path: &[u8], fd: &Fd) -> DifferenceResult<()> {
         try_each_entry(fd, |entry| {
             let ino = entry.ino;
             if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
@@ -358,7 +365,7 @@ impl<'a> Finder<'a> {
                     None => self.unread.push((path, ino)),
                     Some(other) if other == path => {}
                     // A directory found at two paths is being renamed.
-                    Some(_) => return Err(Doubt::Strange),
+                    Some(_) => return Err(DifferenceError::Strange),
                 }
             }
             self.is_at(path, name, meta);
@@ -367,7 +374,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds an inode by its former name, in a directory whose names are unchanged.
-    fn name(&mut self, row: &KnownName) -> Certain<()> {
+    fn name(&mut self, row: &KnownName) -> DifferenceResult<()> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&InodeState::Deleted);
         if row.name.is_empty() {
@@ -379,13 +386,13 @@ impl<'a> Finder<'a> {
             return Ok(()); // its directory has been read
         }
         let dir = self.now(&row.dir).filter(|_| !is_gone);
-        let dir = dir.ok_or(Doubt::Strange)?;
+        let dir = dir.ok_or(DifferenceError::Strange)?;
         let meta = match self.since.differ.get(&row.ino) {
             Some(InodeState::Present(meta)) => *meta,
             _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
         };
         if meta.is_dir() && self.written.dirs.get(&row.ino) != Some(&joined(&dir, &row.name)) {
-            return Err(Doubt::Strange);
+            return Err(DifferenceError::Strange);
         }
         self.is_at(&dir, &row.name, meta);
         Ok(())
@@ -398,10 +405,10 @@ impl<'a> Finder<'a> {
 
     /// The metadata of an inode with this name in a directory; for an empty name, of the directory
     /// itself.
-    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Certain<Meta> {
+    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> DifferenceResult<Meta> {
         match self.since.differ.get(&ino) {
             Some(InodeState::Present(meta)) => Ok(*meta),
-            Some(InodeState::Deleted) => Err(Doubt::Strange),
+            Some(InodeState::Deleted) => Err(DifferenceError::Strange),
             Some(InodeState::Unknown) | None => look_at(self.since.top, dir, name, ino),
         }
     }

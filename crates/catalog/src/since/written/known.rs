@@ -14,15 +14,15 @@ use crate::format::{Reader, state_words};
 use crate::since::index::hashed;
 
 /// Inodes of a catalog, sorted by number.
-pub(super) struct Known(Vec<(u64, Fingerprint)>);
+pub(super) struct CatalogInodes(Vec<(u64, Fingerprint)>);
 
-impl Known {
+impl CatalogInodes {
     /// Reads the inodes in some row groups that `is_wanted` accepts.
     pub(super) fn load(
         reader: &Reader,
         groups: Range<usize>,
         is_wanted: impl Fn(u64) -> bool + Sync,
-    ) -> Result<Known, Error> {
+    ) -> Result<CatalogInodes, Error> {
         let read = |nth: usize| {
             let group = groups.start + nth;
             let inos = reader.read(INO, group)?;
@@ -61,7 +61,7 @@ impl Known {
             }
             is_one
         });
-        Ok(Known(known))
+        Ok(CatalogInodes(known))
     }
 
     /// All inodes, sorted by number.

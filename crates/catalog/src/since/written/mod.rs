@@ -20,33 +20,35 @@ mod known;
 mod names;
 
 pub use differing::Differing;
-pub(crate) use differing::give;
+pub(crate) use differing::emit_entries;
 
 /// Inodes written since a catalog of a directory.
-pub(super) enum Since<'a> {
-    Btrfs(btrfs::Since<'a>),
+pub(super) enum ChangesSince<'a> {
+    Btrfs(btrfs::SubvolumeChanges<'a>),
     /// ext4 and XFS.
-    Inodes(inodes::Since<'a>),
+    Inodes(inodes::InodeChanges<'a>),
 }
 
-impl<'a> Since<'a> {
+impl<'a> ChangesSince<'a> {
     /// Asks the file system what was written; `None` if it cannot tell, or a walk would be as fast.
     /// `few` is that of [`find_changes`](super::find_changes).
-    pub(super) fn ask(
+    pub(super) fn find_written(
         reader: &'a Reader,
         tree: &ComparedTree,
         context: &MountContext<'a>,
         few: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>, Error> {
+    ) -> Result<Option<ChangesSince<'a>>, Error> {
         let about = reader.about();
         let token = token(about).filter(|token| can_tell(about, token.engine(), tree, context));
         Ok(match token {
             Some(Token::Btrfs(token)) => {
-                btrfs::Since::ask(token, context, reader, few)?.map(Since::Btrfs)
+                btrfs::SubvolumeChanges::find_written(token, context, reader, few)?
+                    .map(ChangesSince::Btrfs)
             }
             Some(tells @ (Token::Xfs(mount) | Token::Ext4(mount))) => {
                 let by = tells.engine();
-                inodes::Since::ask(mount, context, reader, by, few)?.map(Since::Inodes)
+                inodes::InodeChanges::find_written(mount, context, reader, by, few)?
+                    .map(ChangesSince::Inodes)
             }
             None => None,
         })
@@ -55,19 +57,19 @@ impl<'a> Since<'a> {
     /// Evidence that nothing in the directory has changed; `None` if something may have.
     pub(super) fn is_nothing(&self) -> Option<Evidence> {
         match self {
-            Since::Btrfs(since) => since.is_nothing(),
-            Since::Inodes(since) => since.is_nothing().then_some(Evidence::SameInodes),
+            ChangesSince::Btrfs(since) => since.is_nothing(),
+            ChangesSince::Inodes(since) => since.is_nothing().then_some(Evidence::SameInodes),
         }
     }
 
     /// Compares written inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>, Error> {
         let (differing, evidence) = match self {
-            Since::Btrfs(since) => {
+            ChangesSince::Btrfs(since) => {
                 let evidence = Evidence::WrittenAfter(since.then);
                 (since.differing(reader)?, evidence)
             }
-            Since::Inodes(since) => (since.differing(reader)?, Evidence::OtherInodes),
+            ChangesSince::Inodes(since) => (since.differing(reader)?, Evidence::OtherInodes),
         };
         Ok(differing.map(|differing| (differing, evidence)))
     }

@@ -8,12 +8,14 @@ use base::directory::try_each_entry;
 use base::path::split;
 use base::pool::each;
 use gate::Fd;
-use gate::fs::{At, Open, statx};
+use gate::fs::{AtFlags, Open, statx};
 use gate::long::open_long_no_symlinks;
 use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
 
-use super::differing::{Certain, Doubt, Feed, Written, certain};
+use super::differing::{
+    DifferenceError, DifferenceResult, EntriesByPath, WrittenInodes, none_if_uncertain,
+};
 use crate::error::Error;
 use crate::format::Reader;
 use crate::format::columns::{DIR, INO, MODE, NAME};
@@ -24,8 +26,8 @@ use crate::since::index::{each_group, hash};
 pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
-    mut written: Written,
-) -> Result<Option<(Vec<u32>, Feed)>, Error> {
+    mut written: WrittenInodes,
+) -> Result<Option<(Vec<u32>, EntriesByPath)>, Error> {
     let comparison = NamesComparison {
         reader,
         top,
@@ -35,9 +37,9 @@ pub(super) fn compare_names(
         is_there: HashMap::new(),
         same: Vec::new(),
         places: Vec::new(),
-        moved: Feed::new(),
+        moved: EntriesByPath::new(),
     };
-    let Some((places, moved)) = certain(comparison.run())? else {
+    let Some((places, moved)) = none_if_uncertain(comparison.run())? else {
         return Ok(None);
     };
     for (dir, entries) in moved {
@@ -53,7 +55,7 @@ struct KnownRow {
 }
 
 /// A directory to list.
-struct Visit {
+struct DirectoryVisit {
     path: Vec<u8>,
     ino: u64,
     /// The catalog has this directory at a different path, or not at all.
@@ -74,7 +76,7 @@ struct UnwrittenNames {
 struct NamesComparison<'a> {
     reader: &'a Reader,
     top: &'a Top,
-    written: &'a Written,
+    written: &'a WrittenInodes,
     /// Rows of entries whose directory was written, by path hash.
     rows: HashMap<u64, KnownRow>,
     /// Paths of the directories in `rows`, relative to DIR, and positions of their rows.
@@ -87,11 +89,11 @@ struct NamesComparison<'a> {
     /// Positions of rows that may be no longer valid.
     places: Vec<u32>,
     /// Unwritten entries of directories that have a new path.
-    moved: Feed,
+    moved: EntriesByPath,
 }
 
 impl<'a> NamesComparison<'a> {
-    fn run(mut self) -> Certain<(Vec<u32>, Feed)> {
+    fn run(mut self) -> DifferenceResult<(Vec<u32>, EntriesByPath)> {
         self.rows()?;
         self.entries()?;
         self.same.sort_unstable();
@@ -105,7 +107,7 @@ impl<'a> NamesComparison<'a> {
 
     /// Finds the rows of written inodes and of all entries in written directories, and records
     /// which of these directories still have their path.
-    fn rows(&mut self) -> Certain<()> {
+    fn rows(&mut self) -> DifferenceResult<()> {
         let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
         for (ino, path) in &known {
@@ -126,7 +128,7 @@ impl<'a> NamesComparison<'a> {
         &mut self,
         watched: &HashSet<&[u8]>,
         wants_written: bool,
-    ) -> Certain<Vec<(u64, Vec<u8>)>> {
+    ) -> DifferenceResult<Vec<(u64, Vec<u8>)>> {
         #[derive(Default)]
         struct PartNames {
             places: Vec<u32>,
@@ -185,19 +187,19 @@ impl<'a> NamesComparison<'a> {
 
     /// Lists the written directories: collects the entries of those with a new path, and checks
     /// that all others have changed only in written entries.
-    fn entries(&mut self) -> Certain<()> {
+    fn entries(&mut self) -> DifferenceResult<()> {
         let written = self.written;
         let mut names: HashSet<(&[u8], &[u8])> = HashSet::new();
         for (dir, entries) in &written.feed {
             names.extend(entries.iter().map(|(name, _)| (&dir[..], &name[..])));
         }
         // At this path, the catalog may have a different directory, which no longer exists.
-        let visit = |(&ino, path): (&u64, &Vec<u8>)| Visit {
+        let visit = |(&ino, path): (&u64, &Vec<u8>)| DirectoryVisit {
             path: path.clone(),
             ino,
             is_elsewhere: self.is_there.get(path) != Some(&true),
         };
-        let mut visits: Vec<Visit> = written.dirs.iter().map(visit).collect();
+        let mut visits: Vec<DirectoryVisit> = written.dirs.iter().map(visit).collect();
         while !visits.is_empty() {
             let batch = std::mem::take(&mut visits);
             let mut lists = Vec::with_capacity(batch.len());
@@ -209,7 +211,7 @@ impl<'a> NamesComparison<'a> {
                 let dirs = dirs.into_iter();
                 self.is_there.extend(dirs.map(|dir| (dir, true)));
                 let below = moved.iter().filter(|(_, meta)| meta.is_dir());
-                visits.extend(below.map(|(name, meta)| Visit {
+                visits.extend(below.map(|(name, meta)| DirectoryVisit {
                     path: joined(path, name),
                     ino: meta.ino,
                     is_elsewhere: true,
@@ -224,7 +226,11 @@ impl<'a> NamesComparison<'a> {
 
     /// Lists a directory, without the written entries. Unless the directory has a new path, its
     /// entries must be as in the catalog, and no subdirectory may be a mount point or subvolume.
-    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Certain<UnwrittenNames> {
+    fn list(
+        &self,
+        visit: &DirectoryVisit,
+        written: &HashSet<(&[u8], &[u8])>,
+    ) -> DifferenceResult<UnwrittenNames> {
         let fd = open_that(self.top, &visit.path, visit.ino)?;
         let dir = hash(0, &visit.path);
         let mut list = UnwrittenNames::default();
@@ -234,7 +240,7 @@ impl<'a> NamesComparison<'a> {
                 return Ok(());
             }
             if self.written.inos.contains(&ino) {
-                return Err(Doubt::Strange);
+                return Err(DifferenceError::Strange);
             }
             let is_asked = visit.is_elsewhere || entry.file_type.may_be_directory();
             let meta = is_asked
@@ -246,7 +252,7 @@ impl<'a> NamesComparison<'a> {
             }
             let row = self.rows.get(&path_id::below(dir, name));
             let row = row.filter(|row| row.ino == ino);
-            list.same.push(row.ok_or(Doubt::Strange)?.place);
+            list.same.push(row.ok_or(DifferenceError::Strange)?.place);
             let is_dir = meta.is_some_and(|meta| meta.is_dir());
             list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
             Ok(())
@@ -255,7 +261,7 @@ impl<'a> NamesComparison<'a> {
     }
 
     /// Finds the rows of everything below directories that are no longer at their paths.
-    fn rows_below(&mut self) -> Certain<()> {
+    fn rows_below(&mut self) -> DifferenceResult<()> {
         for (path, place) in std::mem::take(&mut self.dirs) {
             let is_same = self.same.binary_search(&place).is_ok();
             self.is_there.entry(path).or_insert(is_same);
@@ -288,14 +294,14 @@ impl<'a> NamesComparison<'a> {
 }
 
 /// Opens a directory by its path relative to DIR.
-pub(super) fn open(top: &Top, path: &[u8]) -> Certain<Fd> {
+pub(super) fn open(top: &Top, path: &[u8]) -> DifferenceResult<Fd> {
     let name = if path.is_empty() { b"." } else { path };
     let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
     Ok(open_long_no_symlinks(top.fd.as_fd(), name, how)?)
 }
 
 /// Opens a directory by its path relative to DIR, and checks its inode number.
-pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Certain<Fd> {
+pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> DifferenceResult<Fd> {
     let fd = open(top, path)?;
     look_at(top, &fd, c"", ino)?;
     Ok(fd)
@@ -303,9 +309,13 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Certain<Fd> {
 
 /// Reads the metadata of a name in a directory; for an empty name, of the directory itself. It must
 /// have this inode number, and must not be a mount point.
-pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Meta> {
-    let at = At::SYMLINK_NOFOLLOW | At::EMPTY_PATH;
+pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> DifferenceResult<Meta> {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
-    if is_it { Ok(meta) } else { Err(Doubt::Strange) }
+    if is_it {
+        Ok(meta)
+    } else {
+        Err(DifferenceError::Strange)
+    }
 }

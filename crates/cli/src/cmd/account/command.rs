@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use account::command::CommandAccount;
 use account::intervals::{IntervalRow, Intervals};
-use account::prices::Given;
+use account::prices::KnownPrices;
 use account::report::AccountReport;
 use account::stacks::stacks;
 use base::Warning;
-use meter::attach::{Attach, Target};
+use meter::attach::{Attach, AttachTarget};
 use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
@@ -95,9 +95,9 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
 /// The processes to attach to; `None` if fathom runs a command instead.
 fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
     let target = match &args.cgroup {
-        Some(path) => Target::Cgroup(path.as_bytes().to_vec()),
-        None if args.system => Target::Machine,
-        None if !args.pid.is_empty() => Target::Processes(args.pid.clone()),
+        Some(path) => AttachTarget::Cgroup(path.as_bytes().to_vec()),
+        None if args.system => AttachTarget::Machine,
+        None if !args.pid.is_empty() => AttachTarget::Processes(args.pid.clone()),
         None => {
             return match args.duration {
                 Some(_) => Err(Error::new("--duration requires -p, --cgroup or --system")
@@ -114,7 +114,7 @@ fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<At
 }
 
 /// Reads call prices from the JSON of `fathom probe DIR gates --json`.
-fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
+fn read_prices(file: &OsStr) -> Result<(KnownPrices, String), Error> {
     const MOST: usize = 8 << 20;
     const NEXT: &str = "give the output of fathom probe DIR gates --json";
     let path = file.as_bytes();
@@ -125,7 +125,7 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|e| cannot(&format!("not JSON: {e}")))?;
     let given = given(&value);
-    if given == Given::default() {
+    if given == KnownPrices::default() {
         return Err(cannot(&"it has no prices"));
     }
     let dir = value["result"]["dir"].as_str().unwrap_or("a file");
@@ -134,7 +134,7 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
 }
 
 /// The prices that the account uses: those of cached calls on one thread.
-fn given(value: &serde_json::Value) -> Given {
+fn given(value: &serde_json::Value) -> KnownPrices {
     let prices = value["result"]["prices"].as_array();
     let price = |calls: &[Call]| {
         let is_it = |price: &&serde_json::Value| {
@@ -147,7 +147,7 @@ fn given(value: &serde_json::Value) -> Given {
         let ns = prices?.iter().find(is_it)?["ns"].as_f64();
         ns.filter(|ns| ns.is_finite() && *ns > 0.0)
     };
-    Given {
+    KnownPrices {
         empty: price(&[Call::Empty]),
         stat: price(&[Call::NewfstatatFile, Call::NewfstatatDirectory])
             .or_else(|| price(&[Call::StatxFile, Call::StatxDirectory])),
@@ -172,12 +172,12 @@ mod tests {
         ]}});
         assert_eq!(
             given(&value),
-            Given {
+            KnownPrices {
                 empty: Some(90.0),
                 stat: Some(350.0),
-                ..Given::default()
+                ..KnownPrices::default()
             }
         );
-        assert_eq!(given(&serde_json::json!([])), Given::default());
+        assert_eq!(given(&serde_json::json!([])), KnownPrices::default());
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::command;
 use super::show::SCHEMA;
 use super::show::memo::{Model, model_text};
-use account::{Gate, InputFault, Per, fixed_price, memo, parse};
+use account::{Gate, InputFault, PerKind, fixed_price, memo, parse};
 
 use crate::cmd::account::args::Account as Args;
 use crate::error::{Error, Outcome};
@@ -44,7 +44,7 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
     let fixed = fixed_price(&gates).unwrap_or_default();
     let (dir, file) = args.mix.unwrap_or((40.0, 60.0));
     let shares = memo::Shares {
-        mix: Per { dir, file },
+        mix: PerKind { dir, file },
         backup: args.share.unwrap_or(memo::SHARE),
         system: args.system_share.unwrap_or(memo::SYSTEM),
     };

@@ -10,7 +10,7 @@ use catalog::changed::{ChangedOptions, changed};
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
-use walk::{Around, KeptPath};
+use walk::{KeptPath, ReachableMounts};
 
 use super::args::Changed as Args;
 use super::show;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         excludes,
     };
     // Must precede the first thread, because a forked child process accesses the mounts.
-    let around = Around::ask(
+    let around = ReachableMounts::find(
         std::slice::from_ref(&options.dir),
         selection.one_file_system,
         &options.filter(selection),

@@ -6,7 +6,7 @@ use account::figures::{FigureChange, Verdict};
 use show::json_object;
 use show::name::printable;
 use show::table::Align::{Left, Right};
-use show::table::{Table, TableStyle, Tone};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, duration, plural, size};
 
 use crate::json::Json;
@@ -119,7 +119,7 @@ fn table(changes: &[&FigureChange]) -> Table {
             cell(change.ratio().map(percent)),
             printable(change.name.as_bytes()).into_owned(),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

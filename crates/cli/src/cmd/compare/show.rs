@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use account::InputFault;
 use account::compare::comparison::{Comparison, Pair};
-use account::compare::runs::{CSV, Measure, Runs, System, Took};
+use account::compare::runs::{CSV, Measure, MeasureValues, Runs, System};
 use account::figures::FigureChange;
 use base::runs::Stats;
 use base::{Warning, WarningReason};
@@ -12,7 +12,7 @@ use show::json_object;
 use show::name::printable;
 use show::serde::{Serialize, Serializer};
 use show::table::Align::{Left, Right};
-use show::table::{Table, TableStyle, Tone};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::plural;
 
 use crate::json::Json;
@@ -42,8 +42,8 @@ json_object!(Json<'_, System>, |system| {
     name "file": Some(&system.file),
     "line": system.line,
     "labels": Json(&system.labels[..]),
-    "took": system.took.iter().map(|took| Each(*took)).collect::<Vec<_>>(),
-    "printed": Each(system.printed),
+    "took": system.took.iter().map(|took| PerMeasure(*took)).collect::<Vec<_>>(),
+    "printed": PerMeasure(system.printed),
 });
 
 json_object!(Json<'_, (String, String)>, |label| {
@@ -52,9 +52,9 @@ json_object!(Json<'_, (String, String)>, |label| {
 });
 
 /// A value for each measure (real, user and system time, calls).
-struct Each<T>([Option<T>; Measure::ALL.len()]);
+struct PerMeasure<T>([Option<T>; Measure::ALL.len()]);
 
-impl<T: Serialize> Serialize for Each<T> {
+impl<T: Serialize> Serialize for PerMeasure<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Measure::ALL.map(Measure::name).iter().zip(&self.0))
     }
@@ -68,14 +68,14 @@ json_object!(Json<'_, Pair<'_>>, |pair| {
     "user": Stats::from_values(pair.ratios(Measure::User)).map(JsonStats),
     "sys": Stats::from_values(pair.ratios(Measure::Sys)).map(JsonStats),
     "calls": Stats::from_values(pair.ratios(Measure::Calls)).map(JsonStats),
-    "printed": Each(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
-    "interval": Each(Measure::ALL.map(|measure| pair.interval(measure))),
-    "average_of": Each(averages(**pair, pair.of)),
-    "average_to": Each(averages(**pair, pair.to)),
-    "each": pair.all_ratios().map(|(_, ratios)| Each(ratios.map(Result::ok))).collect::<Vec<_>>(),
+    "printed": PerMeasure(Measure::ALL.map(|measure| Stats::from_values(pair.printed(measure)).map(JsonStats))),
+    "interval": PerMeasure(Measure::ALL.map(|measure| pair.interval(measure))),
+    "average_of": PerMeasure(averages(**pair, pair.of)),
+    "average_to": PerMeasure(averages(**pair, pair.to)),
+    "each": pair.all_ratios().map(|(_, ratios)| PerMeasure(ratios.map(Result::ok))).collect::<Vec<_>>(),
 });
 
-fn averages(pair: Pair<'_>, at: usize) -> Took {
+fn averages(pair: Pair<'_>, at: usize) -> MeasureValues {
     Measure::ALL.map(|measure| average(pair, at, measure))
 }
 
@@ -170,7 +170,7 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
         }
         let ratio = |measure: &Measure| ratios[*measure as usize].map_or("-".to_owned(), times);
         cells.extend(measures.iter().map(ratio));
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

@@ -210,7 +210,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", value_parser = number(1..=65_535_u32))]
     pub(crate) full_every: Option<u32>,
     #[command(flatten)]
-    pub(crate) keep: Keep,
+    pub(crate) keep: RetentionArgs,
     /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or
@@ -327,7 +327,7 @@ pub(crate) struct Dump {
 /// Which dumps of a state directory are kept, with the meanings of restic.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Retention")]
-pub(crate) struct Keep {
+pub(crate) struct RetentionArgs {
     /// With --state, keep the last N dumps, and remove others
     ///
     /// After a successful dump, fathom removes the dumps that no --keep option keeps; with -n, it
@@ -358,7 +358,7 @@ pub(crate) struct Keep {
     pub(crate) keep_yearly: Option<usize>,
 }
 
-impl Keep {
+impl RetentionArgs {
     /// The retention policy; `None` unless one of its options was given.
     pub(crate) fn policy(self) -> Option<Policy> {
         let policy = Policy {

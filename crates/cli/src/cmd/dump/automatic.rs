@@ -9,12 +9,12 @@ use archive::dump::DumpOptions;
 use archive::increment::automatic::{AutomaticOptions, FullReason};
 use archive::increment::history::History;
 use archive::increment::record::{ArchiveStatus, DumpRecord};
-use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
+use archive::increment::retention::{NextDump, Policy, RetainedDumps, not_pruned};
 use base::Warning;
 use walk::Moment;
 
 use super::show::retention::KeptDump;
-use super::show::{self, Pruned};
+use super::show::{self, PruneResult};
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::levels::Dump as LevelDump;
 use crate::date::Zone;
@@ -161,25 +161,29 @@ pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, o
 }
 
 /// The predictions of `--dry-run`.
-pub(super) struct Foreseen {
+pub(super) struct DryRunForecast {
     /// The state directory has catalogs that an increment can be based on.
     pub(super) has_levels: bool,
     /// The last dump was made without `-o` and `--level`, which make levels 0 and 1 only.
     pub(super) is_nightly: bool,
     /// The dumps that would be removed.
-    pub(super) pruning: Option<Pruning>,
+    pub(super) pruning: Option<PruningPlan>,
 }
 
 /// Predicts name and level of the next dump, and which dumps the retention policy would keep.
-pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<Foreseen, Error> {
+pub(super) fn forecast(
+    args: &Args,
+    options: &DumpOptions,
+    out: &Out,
+) -> Result<DryRunForecast, Error> {
     let Some(state) = state(args) else {
-        return Ok(Foreseen {
+        return Ok(DryRunForecast {
             has_levels: true,
             is_nightly: false,
             pruning: None,
         });
     };
-    let chosen = dumps_in(state, args, &options.sources).foresee()?;
+    let chosen = dumps_in(state, args, &options.sources).predict_next()?;
     out.note(show::foreseen(&chosen));
     let history = History::read(state).unwrap_or_default();
     let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
@@ -188,13 +192,13 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
             date: Moment::now().time(),
             is_full: chosen.full.is_some(),
         };
-        Pruning::keep(history, &policy, Some(next))
+        PruningPlan::keep(history, &policy, Some(next))
     });
     let unusable = matches!(
         chosen.full,
         Some(FullReason::First | FullReason::OtherSources { .. } | FullReason::DamagedCatalog)
     );
-    Ok(Foreseen {
+    Ok(DryRunForecast {
         has_levels: !unusable,
         is_nightly,
         pruning,
@@ -206,18 +210,19 @@ pub(super) fn prune(
     args: &Args,
     options: &DumpOptions,
     warnings: &mut Vec<Warning>,
-) -> Option<Pruning> {
+) -> Option<PruningPlan> {
     let automatic = options.automatic.as_ref()?;
     let policy = args.keep.policy()?;
     let history = History::read(&automatic.level.state);
-    let pruned = history.and_then(|history| Pruning::keep(history, &policy, None).remove(warnings));
+    let pruned =
+        history.and_then(|history| PruningPlan::keep(history, &policy, None).remove(warnings));
     pruned
         .map_err(|error| warnings.push(not_pruned(error)))
         .ok()
 }
 
 /// The dumps to remove from a state directory, and those to keep.
-pub(super) struct Pruning {
+pub(super) struct PruningPlan {
     /// All dumps before the removal.
     history: History,
     /// Whether the archive of each dump existed before the removal.
@@ -226,16 +231,16 @@ pub(super) struct Pruning {
     spared: usize,
     is_removed: bool,
     /// The dumps that a policy keeps; `None` with `--keep-full`.
-    retained: Option<Retained>,
+    retained: Option<RetainedDumps>,
     is_foreseen: bool,
 }
 
-impl Pruning {
+impl PruningPlan {
     /// Keeps the last `keep_full` full dumps, and all dumps that are newer or based on them.
-    pub(super) fn keep_full(history: History, keep_full: usize) -> Pruning {
+    pub(super) fn keep_full(history: History, keep_full: usize) -> PruningPlan {
         let statuses = history.statuses();
         let unneeded = history.unneeded(keep_full, &statuses);
-        Pruning {
+        PruningPlan {
             statuses,
             history,
             removed: unneeded.dumps,
@@ -247,14 +252,14 @@ impl Pruning {
     }
 
     /// Keeps the dumps that a policy selects; with `next`, as if this dump had been made already.
-    pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> Pruning {
+    pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> PruningPlan {
         let zone = Zone::local();
         let statuses = history.statuses();
         let retained = history.retain(policy, next, &|time| zone.periods(time), &statuses);
-        Pruning {
+        PruningPlan {
             statuses,
             removed: retained.unneeded(),
-            spared: retained.spared(),
+            spared: retained.count_kept_as_needed(),
             history,
             is_removed: false,
             retained: Some(retained),
@@ -263,7 +268,7 @@ impl Pruning {
     }
 
     /// Deletes the archives and records of the selected dumps.
-    pub(super) fn remove(mut self, warnings: &mut Vec<Warning>) -> archive::Result<Pruning> {
+    pub(super) fn remove(mut self, warnings: &mut Vec<Warning>) -> archive::Result<PruningPlan> {
         let mut changed = self.history.clone();
         changed.finish_removal()?;
         let (removed, found) = changed.remove(&self.removed)?;
@@ -273,7 +278,7 @@ impl Pruning {
     }
 
     /// The kept and the removed dumps, for printing.
-    pub(super) fn report(&self) -> Pruned<'_> {
+    pub(super) fn report(&self) -> PruneResult<'_> {
         let dump = |at: usize| LevelDump::with_status(&self.history, at, self.statuses[at]);
         let kept_dumps = self.retained.as_ref().map(|retained| {
             let all = retained.reasons.iter().enumerate();
@@ -284,7 +289,7 @@ impl Pruning {
             })
             .collect()
         });
-        Pruned {
+        PruneResult {
             kept: self.history.dumps().len() - self.removed.len(),
             spared: self.spared,
             dumps: self.removed.iter().map(|&at| dump(at)).collect(),

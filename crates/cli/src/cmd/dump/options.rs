@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
 use catalog::Options;
-use walk::Around;
+use walk::ReachableMounts;
 
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -53,13 +53,13 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
 }
 
 /// Finds mounts that do not answer. Must precede the first thread, because it forks.
-pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
+pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
     let deadline = args.deadline.get();
     let Options {
         one_file_system, ..
     } = options.selection;
     let filter = options.selection.filter();
-    let around = Around::ask(&options.sources, one_file_system, &filter, deadline)?;
+    let around = ReachableMounts::find(&options.sources, one_file_system, &filter, deadline)?;
     options.around = Some(Arc::new(around));
     Ok(())
 }

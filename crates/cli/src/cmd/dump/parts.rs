@@ -19,7 +19,7 @@ use crate::cmd::dump::args::Dump as Args;
 use crate::error::Error;
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
-use crate::ranks::resume::{Earlier, PIECES};
+use crate::ranks::resume::{EarlierParts, PIECES};
 use crate::ranks::{
     WRITING_CATALOG, agree, check_outside, create_on_all, create_output, has_old_part, of_first,
     part_of_run,
@@ -98,7 +98,7 @@ struct EarlierPieces {
 
 /// The message from rank 0 about earlier attempts: the name of the run, the sums of each piece, and whether
 /// all parts exist.
-type Told = (Option<String>, Vec<Option<Sums>>, bool);
+type AttemptsMessage = (Option<String>, Vec<Option<Sums>>, bool);
 
 impl Parts {
     /// Creates the directories of the parts, and finds the parts that exist already.
@@ -151,7 +151,7 @@ impl Parts {
                 _ => Ok((None, EarlierPieces::default())),
             };
             let (run, earlier) = agree(team, found)?;
-            let told: Told = (run, earlier.sums.clone(), earlier.is_complete);
+            let told: AttemptsMessage = (run, earlier.sums.clone(), earlier.is_complete);
             let (run, sums, is_complete) = of_first(team, told);
             parts.earlier = EarlierPieces {
                 sums,
@@ -184,7 +184,7 @@ impl Parts {
             ..self.options.selection.clone()
         };
         let of_dump = (&self.options.sources[..], &selection, Writer::Dump);
-        let Earlier { run, parts } = Earlier::find(catalog, of_dump, None)?;
+        let EarlierParts { run, parts } = EarlierParts::find(catalog, of_dump, None)?;
         let mut found = EarlierPieces::default();
         let (mut sums, mut at_rest) = ([Sums::default(); PIECES as usize], [0; PIECES as usize]);
         for part in parts {

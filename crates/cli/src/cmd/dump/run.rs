@@ -4,21 +4,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use account::dump::DumpAccount;
-use archive::account::{Took, Unavailable, measure};
+use archive::account::{GatherCost, Unavailable, measure};
 use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
-use gate::fs::{At, FileType, Want};
+use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use team::Team;
-use walk::{Diagnostics, Explained};
+use walk::{Diagnostics, ExplainedPlan};
 
-use super::automatic::{self, Pruning};
+use super::automatic::{self, PruningPlan};
 use super::map::MapFile;
-use super::options::{SCHEMA, ask, dump_options};
+use super::options::{SCHEMA, dump_options, find_silent_mounts};
 use super::parts::{self, Parts, add, numbers};
 use super::show::costs::account_text;
-use super::show::{self, DumpReport, Possible, Pruned};
+use super::show::{self, DumpReport, GatherChoice, PruneResult};
 use super::snapshot;
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -72,7 +72,7 @@ fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), 
     }
     let (mut options, map) = dump_options(args)?;
     if !args.explain {
-        ask(args, &mut options)?;
+        find_silent_mounts(args, &mut options)?;
     }
     Ok((options, map))
 }
@@ -116,7 +116,7 @@ fn dump_all(
     };
     let others = all.values.into_iter().skip(1);
     others.for_each(|words| add(&mut summary, words));
-    let pruned = pruning.as_ref().map(Pruning::report);
+    let pruned = pruning.as_ref().map(PruningPlan::report);
     if let Some(pruned) = &pruned {
         out.facts.add(
             "removed_dumps",
@@ -225,7 +225,7 @@ fn option_of_prune(args: &Args) -> Option<&'static str> {
 /// estimates every level.
 fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
-    let foreseen = automatic::foresee(args, options, out)?;
+    let foreseen = automatic::forecast(args, options, out)?;
     let state = args.state.as_deref().filter(|_| args.level.is_none());
     let state = state.map(OsStrExt::as_bytes);
     let state = state.filter(|_| foreseen.has_levels);
@@ -236,7 +236,7 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
         let is_made = |level: Option<u8>| level.is_none_or(|level| level <= 1);
         estimates.dumps.retain(|dump| is_made(dump.level));
     }
-    let pruned = foreseen.pruning.as_ref().map(Pruning::report);
+    let pruned = foreseen.pruning.as_ref().map(PruningPlan::report);
     let report = DumpReport {
         method: estimates.parts.first(),
         estimates: Some(&estimates),
@@ -258,8 +258,8 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let (history, _lock) = History::open(state)?;
     let mut warnings = Vec::new();
     let pruning = match (args.keep_full, args.keep.policy()) {
-        (Some(keep_full), _) => Pruning::keep_full(history, keep_full),
-        (None, policy) => Pruning::keep(history, &policy.unwrap_or_default(), None),
+        (Some(keep_full), _) => PruningPlan::keep_full(history, keep_full),
+        (None, policy) => PruningPlan::keep(history, &policy.unwrap_or_default(), None),
     };
     let pruning = match args.yes {
         true => pruning.remove(&mut warnings)?,
@@ -272,7 +272,7 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
 }
 
 /// Prints the removed dumps, and why others are kept.
-fn print_pruned(report: &Pruned<'_>, out: &Out) -> Result<(), Error> {
+fn print_pruned(report: &PruneResult<'_>, out: &Out) -> Result<(), Error> {
     let (zone, style) = (Zone::local(), out.table_style());
     match &report.kept_dumps {
         Some(_) => out.data(show::retention::table(report, &zone, style))?,
@@ -311,12 +311,15 @@ fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
 
 /// Measures each method of reading metadata on the same tree; or gives the reason why it is
 /// unavailable.
-fn measure_ways(options: &DumpOptions, out: &Out) -> Vec<(Gather, Result<Took, Unavailable>)> {
+fn measure_ways(
+    options: &DumpOptions,
+    out: &Out,
+) -> Vec<(Gather, Result<GatherCost, Unavailable>)> {
     let explained =
         walk::explain(&dirs(&options.sources), false, walk::Fields::all()).unwrap_or_default();
     let collect_options = options.collect_options(None);
     let measured = |gather: Gather| {
-        for Explained { plan, .. } in &explained {
+        for ExplainedPlan { plan, .. } in &explained {
             gather.engine_of(&plan.engines)?;
         }
         let diagnostics = Diagnostics::default();
@@ -332,7 +335,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     let explained = walk::explain(&dirs(&bytes(&args.sources)), false, walk::Fields::all())?;
     let wanted = args.gather;
     let possible = explained.iter().flat_map(|one| show::possible(one, wanted));
-    let possible: Vec<Possible<'_>> = possible.collect();
+    let possible: Vec<GatherChoice<'_>> = possible.collect();
     let method = explained.first().map(|first| Gathered {
         path: first.path.clone(),
         engine: first.plan.engine,
@@ -352,7 +355,11 @@ fn explain(args: &Args, out: &Out) -> Outcome {
 /// error is reported later.
 fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_dir = |source: &&Vec<u8>| {
-        let seen = statx_long(source, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+        let seen = statx_long(
+            source,
+            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+            StatxMask::TYPE,
+        );
         seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
     };
     sources.iter().filter(is_dir).cloned().collect()

@@ -26,7 +26,7 @@ mod with_restic {
     use archive::snapshot::{SnapshotCatalog, TreeState};
     use base::Warning;
     use catalog::since::GoneMount;
-    use gate::fs::{At, Want};
+    use gate::fs::{AtFlags, StatxMask};
     use gate::long::statx_long;
     use mounts::listed::is_gone;
     use restic::{DeviceIds, Repository, SnapshotOptions};
@@ -34,7 +34,7 @@ mod with_restic {
     use walk::Diagnostics;
 
     use super::super::environment::{repository_options, snapshot_host};
-    use super::super::options::{ask, dump_options};
+    use super::super::options::{dump_options, find_silent_mounts};
     use super::super::show::snapshot::{SnapshotReport, note_repository, summary};
     use super::{Args, Error};
     use crate::error::Outcome;
@@ -53,7 +53,7 @@ mod with_restic {
             );
         }
         let (mut options, _) = dump_options(args)?;
-        ask(args, &mut options)?;
+        find_silent_mounts(args, &mut options)?;
         options.sources = restic::distinct_sources(options.sources);
         let absent = take_absent(&mut options.sources);
         let failed = |e| Error::snapshot(&shown, &e);
@@ -157,8 +157,8 @@ mod with_restic {
 
     /// Removes sources that do not exist, with a warning, like restic; but keeps them if none exists.
     fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        let is_absent = |path: &[u8]| statx_long(path, at, Want::TYPE).is_err_and(is_gone);
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let is_absent = |path: &[u8]| statx_long(path, at, StatxMask::TYPE).is_err_and(is_gone);
         let (absent, present): (Vec<_>, Vec<_>) =
             sources.iter().cloned().partition(|path| is_absent(path));
         if present.is_empty() {

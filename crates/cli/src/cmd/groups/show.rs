@@ -6,7 +6,7 @@ use archive::Users;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, size};
 use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, SortedGroups, type_of_key};
 
@@ -186,7 +186,7 @@ pub(crate) fn write_rows<R: Iterator<Item = String>, T: Iterator<Item = R>>(
 ) {
     let mut table = Table::new(columns, 0);
     rows().for_each(|cells| table.measure(cells));
-    let rows = rows().map(|cells| (cells, Tone::Plain));
+    let rows = rows().map(|cells| (cells, RowColour::Plain));
     table.write_rows(rows, style.width, style.color, put);
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::find::find;
 use archive::increment::history::History;
-use archive::list::{Wanted, each, open, unreadable};
+use archive::list::{MemberSelection, each, open, unreadable};
 use base::Warning;
 use ondisk::pax::Member;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let archives = archives_and_paths(&args.archives, &args.paths)?;
     let (names, paths) = (archives.archives, archives.paths);
     let inputs = open(&names).map_err(|error| not_an_archive(error, &names))?;
-    let mut wanted = Wanted::new(&paths);
+    let mut wanted = MemberSelection::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
     let mut identities = Vec::new();
@@ -42,8 +42,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let print = |at, member: &Member| printer.member(name, at, member);
         match each(&mut opened, &mut wanted, &mut warnings, print) {
             Ok(()) => {}
-            Err(Stop::Input(error)) => warnings.push(unreadable(&error)),
-            Err(Stop::Output(error)) => return Err(error),
+            Err(ListError::Input(error)) => warnings.push(unreadable(&error)),
+            Err(ListError::Output(error)) => return Err(error),
         }
         let lineage = opened.1.lineage();
         identities.push(ListedArchive { name, lineage });
@@ -91,14 +91,14 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
 }
 
 /// The error that ended the reading of an archive early.
-enum Stop {
+enum ListError {
     Input(archive::Error),
     Output(Error),
 }
 
-impl From<archive::Error> for Stop {
-    fn from(error: archive::Error) -> Stop {
-        Stop::Input(error)
+impl From<archive::Error> for ListError {
+    fn from(error: archive::Error) -> ListError {
+        ListError::Input(error)
     }
 }
 
@@ -122,7 +122,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn member(&mut self, archive: &[u8], at: u64, member: &Member) -> Result<(), Stop> {
+    fn member(&mut self, archive: &[u8], at: u64, member: &Member) -> Result<(), ListError> {
         const PIECE: usize = 64 << 10;
         if self.out.json {
             self.begin();
@@ -174,9 +174,9 @@ impl<'a> Printer<'a> {
         self.out.names(|to| to.write_all(&self.buffer))
     }
 
-    fn write(&mut self) -> Result<(), Stop> {
+    fn write(&mut self) -> Result<(), ListError> {
         let written = self.out.names(|to| to.write_all(&self.buffer));
-        let written = written.map_err(Stop::Output);
+        let written = written.map_err(ListError::Output);
         self.buffer.clear();
         written
     }

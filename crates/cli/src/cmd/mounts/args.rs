@@ -30,7 +30,7 @@ getmnt1    Search depth first with relative names and a depth limit (paper of 19
 naive      Search everything by full path names, as find / -depth does";
 
 /// The method of `--by`; `None` to choose one.
-type By = Option<Method>;
+type MethodArg = Option<Method>;
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -42,7 +42,7 @@ pub(crate) struct Mounts {
     /// Find mount points with this method
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     #[arg(help_heading = "Method", value_parser = choice(METHODS, Method::ALL, Method::name))]
-    pub(crate) by: By,
+    pub(crate) by: MethodArg,
     /// Limit the search depth of getmnt1 to getmnt3; 0: no limit [default: 4]
     #[arg(long, value_name = "N", help_heading = "Method", value_parser = number(0..=usize::MAX))]
     pub(crate) depth: Option<usize>,

@@ -4,12 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use ::show::name::printable;
 use base::{Warning, WarningReason};
-use gate::fs::{At, Attributes, CWD, Want};
+use gate::fs::{AtFlags, Attributes, CWD, StatxMask};
 use gate::long::{newfstatat_long, statx_long};
 use gate::{Errno, Gate};
 
 use super::args::{Format, Mounts as Args};
-use super::show::{Asserted, Mounts, SCHEMA};
+use super::show::{AssertResult, Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 
@@ -17,7 +17,11 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
     let mut asserted = Vec::new();
     let mut warnings = Vec::new();
     for path in args.assert.iter().map(|path| path.as_bytes()) {
-        let seen = statx_long(path, At::NO_AUTOMOUNT | At::STATX_DONT_SYNC, Want::empty());
+        let seen = statx_long(
+            path,
+            AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC,
+            StatxMask::empty(),
+        );
         let mountpoint = match seen {
             Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
                 seen.attributes.contains(Attributes::MOUNT_ROOT)
@@ -37,7 +41,7 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
             out.data(format!("{} is a mount point\n", printable(path)))?;
         }
         let path = path.to_vec();
-        asserted.push(Asserted { path, mountpoint });
+        asserted.push(AssertResult { path, mountpoint });
     }
     if format == Format::Json {
         let result = Mounts {
@@ -59,7 +63,7 @@ fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
     const WHY: &str = "statx(2) does not report mount points here";
     const NEXT: &str = "run it on Linux 5.8 or later, where statx(2) is permitted";
     let parent = base::path::join(path, b"..");
-    let stat = |name: &[u8]| newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
+    let stat = |name: &[u8]| newfstatat_long(CWD, name, AtFlags::NO_AUTOMOUNT);
     match (stat(path), stat(&parent)) {
         (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
         (Err(_), _) => Ok(false),

@@ -83,11 +83,11 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
     let outside = every.iter().filter(|other| !ids.contains(&other.id));
     let (mut plan, mut waiting) = Plan::new(outside.collect(), points);
     while !waiting.is_empty() {
-        let mut blocked: Vec<(usize, Obstacle)> = Vec::new();
+        let mut blocked: Vec<(usize, FstabObstacle)> = Vec::new();
         for &at in &waiting {
             match plan.write(at) {
                 Ok(()) => {}
-                Err(why) if why >= Obstacle::Parent => plan.skip(at, why),
+                Err(why) if why >= FstabObstacle::Parent => plan.skip(at, why),
                 Err(why) => blocked.push((at, why)),
             }
         }
@@ -112,10 +112,10 @@ enum LineState {
     Skipped,
 }
 
-/// The reason why a mount has no line. Obstacles up to [`Obstacle::Original`] can disappear after
+/// The reason why a mount has no line. Obstacles up to [`FstabObstacle::Original`] can disappear after
 /// further lines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Obstacle {
+enum FstabObstacle {
     /// The parent mount has no line yet.
     ParentWaits,
     Covers,
@@ -130,21 +130,25 @@ enum Obstacle {
     Unreported,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for FstabObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Obstacle::ParentWaits | Obstacle::Parent => "the mount that it is on is skipped",
-            Obstacle::Covers => "it would cover a mount point before that is used",
-            Obstacle::Covered => "another mount covers its mount point",
-            Obstacle::InMemory => {
+            FstabObstacle::ParentWaits | FstabObstacle::Parent => {
+                "the mount that it is on is skipped"
+            }
+            FstabObstacle::Covers => "it would cover a mount point before that is used",
+            FstabObstacle::Covered => "another mount covers its mount point",
+            FstabObstacle::InMemory => {
                 "its original is on a tmpfs, which is empty when it is mounted again"
             }
-            Obstacle::Original => "no other mount shows its original",
-            Obstacle::MountPoint => "its mount point cannot be created on an empty tmpfs",
-            Obstacle::Removed => "its original was removed",
-            Obstacle::Idmapped => "fstab cannot express the user namespace of an idmapped mount",
-            Obstacle::Root => "mount -a ignores mounts on /",
-            Obstacle::Unreported => {
+            FstabObstacle::Original => "no other mount shows its original",
+            FstabObstacle::MountPoint => "its mount point cannot be created on an empty tmpfs",
+            FstabObstacle::Removed => "its original was removed",
+            FstabObstacle::Idmapped => {
+                "fstab cannot express the user namespace of an idmapped mount"
+            }
+            FstabObstacle::Root => "mount -a ignores mounts on /",
+            FstabObstacle::Unreported => {
                 "this method does not report what is mounted (use --by mountinfo)"
             }
         })
@@ -227,7 +231,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes a comment in place of a line.
-    fn skip(&mut self, at: usize, why: Obstacle) {
+    fn skip(&mut self, at: usize, why: FstabObstacle) {
         let point = self.mounts[at];
         let target = escape(&point.target);
         self.out
@@ -256,23 +260,23 @@ impl<'a> Plan<'a> {
     }
 
     /// The mount on which a mount's line would put it now; or the obstacle.
-    fn place(&self, at: usize) -> Result<Option<usize>, Obstacle> {
+    fn place(&self, at: usize) -> Result<Option<usize>, FstabObstacle> {
         let target = &self.mounts[at].target;
         let mut place = self.parent[at];
         while let Some(parent) = place {
             match self.state[parent] {
                 LineState::Given | LineState::Written => break,
-                LineState::Waiting => return Err(Obstacle::ParentWaits),
+                LineState::Waiting => return Err(FstabObstacle::ParentWaits),
                 // A skipped parent at the same mount point is one that this mount covers: the next
                 // ancestor becomes its parent.
                 LineState::Skipped if self.mounts[parent].target == *target => {
                     place = self.parent[parent];
                 }
-                LineState::Skipped => return Err(Obstacle::Parent),
+                LineState::Skipped => return Err(FstabObstacle::Parent),
             }
         }
         if self.reached(target) != place {
-            return Err(Obstacle::Covered);
+            return Err(FstabObstacle::Covered);
         }
         // A mount on /a would cover a sibling on /a/b, so it waits for the sibling and the mounts below that.
         let beside = self.children.get(&place).map_or(&[][..], Vec::as_slice);
@@ -283,17 +287,17 @@ impl<'a> Plan<'a> {
             .take_while(|&&other| path::below(target, &self.mounts[other].target).is_some());
         match below.map(|&other| self.waiting[other]).sum() {
             0 => Ok(place),
-            _ => Err(Obstacle::Covers),
+            _ => Err(FstabObstacle::Covers),
         }
     }
 
     /// A reachable path to the files that a mount shows, and the mount in which it is.
-    fn original(&self, point: &Point, part: &[u8]) -> Result<(usize, Vec<u8>), Obstacle> {
+    fn original(&self, point: &Point, part: &[u8]) -> Result<(usize, Vec<u8>), FstabObstacle> {
         let same = self
             .by_device
             .get(&point.dev)
             .map_or(&[][..], Vec::as_slice);
-        let mut obstacle = Obstacle::Original;
+        let mut obstacle = FstabObstacle::Original;
         for &at in same {
             let other = self.mounts[at];
             // NFS mounts of different exports can have the same device number.
@@ -311,7 +315,7 @@ impl<'a> Plan<'a> {
             if rest.is_empty() || !self.is_empty(at) {
                 return Ok((at, path));
             }
-            obstacle = Obstacle::InMemory;
+            obstacle = FstabObstacle::InMemory;
         }
         Err(obstacle)
     }
@@ -323,25 +327,25 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes the line of a mount, and marks it as mounted.
-    fn write(&mut self, at: usize) -> Result<(), Obstacle> {
+    fn write(&mut self, at: usize) -> Result<(), FstabObstacle> {
         let point = self.mounts[at];
         let part = part_of(point);
-        let fstype = point.fstype().ok_or(Obstacle::Unreported)?;
+        let fstype = point.fstype().ok_or(FstabObstacle::Unreported)?;
         if point.target == b"/" && !is_root(point) {
-            return Err(Obstacle::Root);
+            return Err(FstabObstacle::Root);
         }
         if part.ends_with(b"//deleted") {
-            return Err(Obstacle::Removed);
+            return Err(FstabObstacle::Removed);
         }
         if split_options(options(point)).any(|option| option == b"idmapped") {
-            return Err(Obstacle::Idmapped);
+            return Err(FstabObstacle::Idmapped);
         }
         let place = self.place(at)?;
         let is_missing =
             |&place: &usize| self.is_empty(place) && self.mounts[place].target != point.target;
         let mkdir: &[u8] = match place.filter(is_missing) {
             Some(on) if point.kind == Some(PointKind::File) || is_read_only(self.mounts[on]) => {
-                return Err(Obstacle::MountPoint);
+                return Err(FstabObstacle::MountPoint);
             }
             Some(_) => b",X-mount.mkdir",
             None => b"",
@@ -480,7 +484,7 @@ fn has_subvolume(point: &Point, part: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mounts::Class;
+    use mounts::MountClass;
     use mounts::tree::Tree;
     use ondisk::Mount;
 
@@ -495,7 +499,7 @@ mod tests {
         let visible = Tree::new(&rows).visible(b"/", rows[0].id);
         let point = |(row, visible): (&Mount, bool)| {
             let target = row.target.clone().unwrap();
-            Point::from_row(row.clone(), target, None, Class::Leaf, !visible)
+            Point::from_row(row.clone(), target, None, MountClass::Leaf, !visible)
         };
         rows.iter().zip(visible).map(point).collect()
     }

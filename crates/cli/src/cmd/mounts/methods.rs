@@ -8,7 +8,7 @@ use mounts::compare::{Comparison, MethodRuns};
 use serde::Serialize;
 use show::json_object;
 use show::profile;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::units::{count, duration, ratio};
 
 use crate::json::Json;
@@ -173,7 +173,7 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
             count(m.profile.stat_calls()),
             real.map_or("-".to_owned(), |time| ratio(time / best)),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

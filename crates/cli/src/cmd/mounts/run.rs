@@ -14,7 +14,8 @@ use mounts::method::SearchContext;
 use mounts::point::Verdict;
 use mounts::root::Root;
 use mounts::{
-    Hints, LocateReport, Loss, Method, Point, beneath, boundaries, check, locate, names, servers,
+    Hints, LocateReport, Method, MissingPart, Point, beneath, boundaries, check, locate, names,
+    servers,
 };
 
 use super::show::{self, Mounts, SCHEMA};
@@ -162,12 +163,12 @@ fn examine(
     }
     let mut tick = |far: &mounts::method::SearchProgress, path: &[u8]| progress.search(far, path);
     let loss = match args.beneath {
-        true => Loss::Count,
-        false => Loss::Boundaries,
+        true => MissingPart::Count,
+        false => MissingPart::Boundaries,
     };
     let mut context = SearchContext::new(loss, &mut tick);
     if args.beneath {
-        beneath::look(points, &mut context).map_err(|e| {
+        beneath::count_hidden_files(points, &mut context).map_err(|e| {
             Error::new(format!(
                 "cannot count files beneath the mounts without a mount table: {e}"
             ))

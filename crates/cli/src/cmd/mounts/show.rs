@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use mounts::beneath::Beneath;
+use mounts::beneath::HiddenFiles;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
-use mounts::{Class, Point, PointKind};
+use mounts::{MountClass, Point, PointKind};
 use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, size};
 
 use super::methods::JsonComparison;
@@ -34,8 +34,8 @@ json_object!(Json<'_, Point>, |point| {
         PointKind::File => "file",
     }),
     "class": match point.class {
-        Class::Leaf => "leaf",
-        Class::Internal => "internal",
+        MountClass::Leaf => "leaf",
+        MountClass::Internal => "internal",
     },
     "hidden": point.hidden,
     "server": point.server,
@@ -43,7 +43,7 @@ json_object!(Json<'_, Point>, |point| {
     "beneath": Json(&point.beneath),
 });
 
-json_object!(Json<'_, Beneath>, |beneath| {
+json_object!(Json<'_, HiddenFiles>, |beneath| {
     "files": beneath.files,
     "bytes": beneath.bytes,
 });
@@ -62,12 +62,12 @@ json_object!(Json<'_, SearchProgress>, |search| {
 
 /// The result of `--assert` for a path: whether it is a mount point.
 #[derive(Clone, Debug)]
-pub(crate) struct Asserted {
+pub(crate) struct AssertResult {
     pub(crate) path: Vec<u8>,
     pub(crate) mountpoint: bool,
 }
 
-json_object!(Asserted, |asserted| {
+json_object!(AssertResult, |asserted| {
     name "path": Some(&asserted.path),
     "mountpoint": asserted.mountpoint,
 });
@@ -85,7 +85,7 @@ pub(crate) struct Mounts<'a> {
     /// The extent of the search of the tree; `None` if a mount table sufficed.
     pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
-    pub(crate) asserted: Option<&'a [Asserted]>,
+    pub(crate) asserted: Option<&'a [AssertResult]>,
 }
 
 json_object!(Mounts<'_>, |result| {
@@ -184,13 +184,13 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
     table.write(style.width, style.color, put);
 }
 
-pub(crate) fn tone(point: &Point) -> Tone {
+pub(crate) fn tone(point: &Point) -> RowColour {
     match point.verdict {
         Some(
             Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Failing | Verdict::Denied,
-        ) => Tone::Bad,
-        _ if point.hidden => Tone::Dim,
-        _ => Tone::Plain,
+        ) => RowColour::Bad,
+        _ if point.hidden => RowColour::Dim,
+        _ => RowColour::Plain,
     }
 }
 

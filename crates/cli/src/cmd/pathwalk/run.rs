@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     };
     // With -c or -r, defer signals until the tree is removed. A search alone may be interrupted.
-    let held = (options.create || options.remove).then(gate::interrupt::hold);
+    let held = (options.create || options.remove).then(gate::interrupt::defer_signals);
     // Progress counts an object when it is created, and again when it is removed.
     let steps = u64::from(options.create) + u64::from(options.remove);
     let objects = options.shape.objects().unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     });
     let report = report.map_err(|e| show::error(&e, options.shape));
     if let Err(e) = &report
-        && gate::interrupt::asked().is_some()
+        && gate::interrupt::pending_signal().is_some()
         && is_first
     {
         out.failed(e); // once the signal is released, it ends this process before main can print the error

@@ -10,8 +10,9 @@ use account::figures::Figure;
 use base::runs::Stats;
 use gate::Errno;
 use pathwalk::{
-    Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
-    PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape,
+    Bucket, DroppedCaches, Event, Histogram, Latency, Operation, PathwalkOptions, PathwalkReport,
+    RankPass, Reason, RemovalReport, SearchOptions, SearchPass, SearchReport, Shape,
+    StateAfterFailure,
 };
 use show::figure::Plot;
 
@@ -39,12 +40,12 @@ impl<'a> Report<'a> {
 }
 
 impl Searches<'_> {
-    fn median(&self, value: impl Fn(&Pass) -> f64) -> Option<f64> {
+    fn median(&self, value: impl Fn(&SearchPass) -> f64) -> Option<f64> {
         Stats::from_values(self.report.passes.iter().map(value)).map(|stats| stats.median)
     }
 
     /// All passes of the benchmark with their names.
-    fn passes(&self) -> impl Iterator<Item = (String, &Pass)> {
+    fn passes(&self) -> impl Iterator<Item = (String, &SearchPass)> {
         let primed = self.report.primed.iter();
         let numbered = (1..).zip(&self.report.passes);
         let primed = primed.map(|pass| ("prime".to_owned(), pass));
@@ -53,7 +54,7 @@ impl Searches<'_> {
 }
 
 /// Statistics over the ranks of a pass, if there are several: seconds, and lookups per second.
-fn spread(pass: &Pass) -> Option<[Stats; 2]> {
+fn spread(pass: &SearchPass) -> Option<[Stats; 2]> {
     if pass.ranks.len() < 2 {
         return None;
     }
@@ -83,7 +84,7 @@ json_object!(Report<'_>, |document| {
 /// search.
 pub(crate) fn figures(document: &Report<'_>) -> Vec<Figure> {
     let passes = document.report.searched.as_ref().map(|it| &it.passes[..]);
-    let trials = |name: &str, unit, value: fn(&Pass) -> f64| {
+    let trials = |name: &str, unit, value: fn(&SearchPass) -> f64| {
         Figure::from_trials(name, passes?.iter().map(value), unit)
     };
     let single = |name: &str, elapsed: Duration| Figure::single(name, elapsed.as_secs_f64(), "s");
@@ -104,7 +105,7 @@ json_object!(Created, |created| {
     "seconds": created.1.as_secs_f64(),
 });
 
-json_object!(Json<'_, Removed>, |removed| {
+json_object!(Json<'_, RemovalReport>, |removed| {
     "objects": removed.objects,
     "left": removed.left,
     "seconds": removed.elapsed.as_secs_f64(),
@@ -117,8 +118,8 @@ json_object!(Searches<'_>, |searches| {
     "fails": searches.options.absent,
     "forgot": Json(&searches.report.dropped),
     "seconds": searches.median(|pass| pass.elapsed.as_secs_f64()),
-    "lookups_per_second": searches.median(Pass::lookups_per_second),
-    "miss_share": searches.median(Pass::miss_share),
+    "lookups_per_second": searches.median(SearchPass::lookups_per_second),
+    "miss_share": searches.median(SearchPass::miss_share),
     "first_to_second": searches.report.first_to_second(),
     "primed": Json(&searches.report.primed),
     "passes": Json(&searches.report.passes[..]),
@@ -129,7 +130,7 @@ json_object!(Json<'_, DroppedCaches>, |dropped| {
     "kept": words_for_dropped(**dropped).1,
 });
 
-json_object!(Json<'_, Pass>, |pass| {
+json_object!(Json<'_, SearchPass>, |pass| {
     "files": pass.files,
     "found": pass.found,
     "lookups": pass.lookups,
@@ -206,7 +207,7 @@ pub(crate) fn event_line(event: Event<'_>, shape: Shape) -> String {
             let what = format!("Found {found}/{files} files in {directories} directories");
             (what, pass.elapsed)
         }
-        Event::Removed(Removed {
+        Event::Removed(RemovalReport {
             objects, elapsed, ..
         }) => (format!("Removed {objects} objects"), elapsed),
     };
@@ -408,12 +409,12 @@ pub(crate) fn error(error: &pathwalk::Error, shape: Shape) -> Error {
     let mut hint = hint(error, shape).unwrap_or_default();
     let aftermath = match error.aftermath {
         None => None,
-        Some(Aftermath::NothingLeft) => Some("the tree was removed again".to_owned()),
-        Some(Aftermath::PartlyLeft) => {
+        Some(StateAfterFailure::NothingLeft) => Some("the tree was removed again".to_owned()),
+        Some(StateAfterFailure::PartlyLeft) => {
             hint = "remove the rest with fathom pathwalk -r and the same -l and -f".to_owned();
             Some("part of the tree is left".to_owned())
         }
-        Some(Aftermath::FilesRemoved(files)) => Some(format!("{files} files were removed")),
+        Some(StateAfterFailure::FilesRemoved(files)) => Some(format!("{files} files were removed")),
     };
     let operation = error.operation.to_string();
     match (error.reason, aftermath) {
@@ -485,14 +486,14 @@ mod tests {
         latency
     }
 
-    fn pass(elapsed: Duration, ranks: u32) -> Pass {
+    fn pass(elapsed: Duration, ranks: u32) -> SearchPass {
         let files = 10 * u64::from(ranks);
         let rank = |n| RankPass {
             found: 10,
             lookups: 160,
             elapsed: elapsed / n,
         };
-        Pass {
+        SearchPass {
             files,
             found: files,
             lookups: 16 * files,
@@ -544,17 +545,17 @@ mod tests {
             event_line(created, shape),
             "pathwalk: Created 160001 objects in 2.381s\n"
         );
-        let pass = Pass {
+        let pass = SearchPass {
             found: 10_000,
             files: 10_000,
             elapsed: Duration::from_millis(161),
-            ..Pass::default()
+            ..SearchPass::default()
         };
         assert_eq!(
             event_line(Event::Searched(&pass), shape),
             "pathwalk: Found 10000/10000 files in 16 directories in 0.161s\n"
         );
-        let removed = Removed {
+        let removed = RemovalReport {
             objects: 160_001,
             left: 0,
             elapsed: Duration::from_millis(1469),

@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use gate::fs::Open;
 use probe::{
-    CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
+    CacheOptions, Limits, MeasuredFinding, ProbeOptions, ProbeReport, Quantity, Series, Value,
+    evaluate,
 };
 
 use super::show::{
@@ -151,7 +152,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
         unnamed_only: false,
     };
     let mut progress = Progress::new(out.progress);
-    let held = gate::interrupt::hold();
+    let held = gate::interrupt::defer_signals();
     let report = probe::probe(&options, &mut |activity| {
         progress.at(|| activity.to_string());
     });
@@ -181,7 +182,10 @@ fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
     let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?)
         .map_err(|why| Error::read(DOING, path, why.to_string(), NEXT))?;
     Ok(ProbeReport {
-        measured: judge(&series).into_iter().map(Measured::from).collect(),
+        measured: evaluate(&series)
+            .into_iter()
+            .map(MeasuredFinding::from)
+            .collect(),
         series: vec![series],
         ..ProbeReport::default()
     })

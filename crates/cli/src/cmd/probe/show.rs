@@ -5,12 +5,12 @@ use std::fmt::Write;
 use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
-use ::show::table::{Table, TableStyle, Tone};
+use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration, size};
 use account::figures::Figure;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
-use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
+use probe::{Call, Error, Finding, MeasuredFinding, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 
 use crate::json::Json;
@@ -35,7 +35,7 @@ json_object!(Report<'_>, |it| {
     "prices": it.report.prices.as_deref().map(Json),
 });
 
-json_object!(Json<'_, Measured>, |measured| {
+json_object!(Json<'_, MeasuredFinding>, |measured| {
     "experiment": measured.finding.quantity.experiment().name(),
     "name": measured.finding.quantity.name(),
     "inferred": measured.finding.value().map(Json),
@@ -181,7 +181,7 @@ fn heading(report: Report<'_>) -> String {
 }
 
 /// Table cells: the measured value, the kernel's value, and whether they agree.
-fn compared(finding: &Finding) -> ([String; 3], Tone) {
+fn compared(finding: &Finding) -> ([String; 3], RowColour) {
     let text = |value: &Value| value_text(value, finding.quantity.unit());
     let no_value = match finding.is_none() {
         true => "none",
@@ -194,9 +194,9 @@ fn compared(finding: &Finding) -> ([String; 3], Tone) {
         finding.agrees.map_or("", yes_or_no).to_owned(),
     ];
     let tone = match (finding.agrees, finding.value()) {
-        (Some(false), _) => Tone::Bad,
-        (_, None) => Tone::Dim,
-        _ => Tone::Plain,
+        (Some(false), _) => RowColour::Bad,
+        (_, None) => RowColour::Dim,
+        _ => RowColour::Plain,
     };
     (cells, tone)
 }

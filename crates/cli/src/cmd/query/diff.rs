@@ -14,7 +14,7 @@ use walk::predicate::Predicates;
 use super::SCHEMA;
 use super::args::Query as Args;
 use super::show::{Difference, summary};
-use crate::args::output::{Format, GroupField, Sort};
+use crate::args::output::{Format, GroupField, SortKey};
 use crate::cmd::changed::show::{notes, restic_directories, write};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
@@ -75,7 +75,7 @@ fn groups(
         new_data.add_up(predicates, &new)
     })?;
     let order = args.output.sort;
-    let order = order.map_or(GroupOrder::Allocated, Sort::of_groups);
+    let order = order.map_or(GroupOrder::Allocated, SortKey::of_groups);
     let growth = new.into_growth(old, order, args.output.top);
     let users = Users::read();
     let groups = NamedGroups {

@@ -7,7 +7,7 @@ use ::show::name::printable;
 use ::show::units::{duration, plural};
 use base::Warning;
 use catalog::query::DataSet;
-use team::Alone;
+use team::SingleProcess;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
@@ -16,7 +16,7 @@ use super::args::Query as Args;
 use super::{SCHEMA, diff};
 use crate::args::output::Format;
 use crate::args::values::bytes;
-use crate::cmd::walk::output::{Emitted, Source, View, check};
+use crate::cmd::walk::output::{EmitReport, OutputRequest, Source, check};
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth.filter(|_| format != Format::Du),
         ..args.predicates.predicates()?
     };
-    let view = View {
+    let view = OutputRequest {
         format,
         args: &args.output,
         schema: SCHEMA,
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth,
         is_exclusive: false,
         is_all: predicates.is_all(),
-        team: &Alone,
+        team: &SingleProcess,
     };
     args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;
@@ -61,11 +61,11 @@ struct Catalogs {
 }
 
 impl Source for Catalogs {
-    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<EmitReport, Error> {
         self.read(wanted, || Ok(self.data.emit(&self.predicates, sink)?))
     }
 
-    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<Emitted, Error> {
+    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<EmitReport, Error> {
         self.read(wanted, || Ok(self.data.add_up(&self.predicates, groups)?))
     }
 
@@ -73,7 +73,7 @@ impl Source for Catalogs {
         self.data.roots()
     }
 
-    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
+    fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out) {
         let all: u64 = self.data.abouts().map(|about| about.entries).sum();
         let (catalogs, entries) = (self.data.abouts().count() as u64, totals.entries);
         out.note(format_args!(
@@ -102,12 +102,12 @@ impl Catalogs {
         &self,
         wanted: Messages,
         read: impl FnOnce() -> Result<(), archive::Error> + Send,
-    ) -> Result<Emitted, Error> {
+    ) -> Result<EmitReport, Error> {
         let start = Instant::now();
         watch_walk(wanted, &Diagnostics::default(), read)?;
         let missing = self.data.missing().iter();
         let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
-        Ok(Emitted {
+        Ok(EmitReport {
             parts: Vec::new(),
             warnings: missing.collect(),
             seconds: start.elapsed().as_secs_f64(),

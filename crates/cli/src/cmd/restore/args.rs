@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use archive::restore::Kept;
+use archive::restore::RestoredAttributes;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::values::{number, when};
-use crate::date::When;
+use crate::date::DumpTime;
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /mnt  # everything, below /mnt: of a dump of /srv, /mnt/srv
@@ -54,7 +54,7 @@ pub(crate) struct Restore {
     /// (2026-11-20T03:00:00Z); @SECONDS since 1970; today, or yesterday (to the end of that day); a
     /// time before now such as 2d, 12h or 1w; or latest.
     #[arg(long, value_name = "TIME", requires = "state", value_parser = when)]
-    pub(crate) at: Option<When>,
+    pub(crate) at: Option<DumpTime>,
     /// With --state, write one file to standard output (-)
     ///
     /// The only value is -, for standard output. PATH is the path of a regular file. If its checksum is wrong, the exit status is 1.
@@ -124,8 +124,8 @@ fn only_stdout(text: &str) -> Result<String, &'static str> {
 
 impl Restore {
     /// The metadata that restored members keep.
-    pub(crate) fn kept(&self) -> Kept {
-        Kept {
+    pub(crate) fn kept(&self) -> RestoredAttributes {
+        RestoredAttributes {
             owners: !self.no_same_owner,
             permissions: !self.no_same_permissions,
             devices: !self.no_devices,

@@ -22,7 +22,7 @@ use walk::check_same_directory;
 use super::show::{self, SCHEMA};
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
-use crate::date::{When, Zone};
+use crate::date::{DumpTime, Zone};
 use crate::error::{Error, Outcome, not_an_archive};
 use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
@@ -54,7 +54,7 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
     options.archives = own_parts(options.archives, team);
     let progress = RestoreProgress::default();
     let message = |seconds: f64| show::progress_message(progress.get(), seconds);
-    let mut steps = show::Steps::default();
+    let mut steps = show::DryRunSteps::default();
     let mut printed = Ok(());
     let mut emit = |step: RestoreStep| {
         if out.json {
@@ -255,9 +255,9 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
 
 /// The archives that restore the last dump started at or before a time; without a time, the last
 /// dump.
-fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, Error> {
+fn archives_at(state: &[u8], at: Option<DumpTime>) -> Result<Vec<DumpRecord>, Error> {
     let now = walk::Moment::now().time().sec;
-    let time = at.unwrap_or(When::Latest).last(&Zone::local(), now);
+    let time = at.unwrap_or(DumpTime::Latest).last(&Zone::local(), now);
     Ok(History::read(state)?.archives_at(time)?)
 }
 

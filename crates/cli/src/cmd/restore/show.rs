@@ -17,7 +17,7 @@ pub(crate) const SCHEMA: &str = "fathom.restore/1";
 pub(crate) struct RestoreReport<'a> {
     pub(crate) summary: &'a RestoreSummary,
     /// The steps of a dry run; `None` otherwise.
-    pub(crate) steps: Option<&'a Steps>,
+    pub(crate) steps: Option<&'a DryRunSteps>,
     pub(crate) seconds: f64,
     /// Whether the archives are parts of one dump.
     pub(crate) are_parts: bool,
@@ -44,19 +44,19 @@ json_object!(RestoreReport<'_>, |report| {
 
 /// The steps of a dry run. Paths are stored as a tree, which saves memory.
 #[derive(Default)]
-pub(crate) struct Steps {
+pub(crate) struct DryRunSteps {
     paths: PathTree,
     steps: Vec<(&'static str, KeptPath, Option<Vec<u8>>)>,
 }
 
-impl Steps {
+impl DryRunSteps {
     pub(crate) fn add(&mut self, RestoreStep { what, path, other }: &RestoreStep) {
         let path = self.paths.add(path);
         self.steps.push((what, path, other.clone()));
     }
 }
 
-impl Serialize for Json<'_, Steps> {
+impl Serialize for Json<'_, DryRunSteps> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let steps = self.steps.iter().map(|(what, path, other)| RestoreStep {
             what,
@@ -241,7 +241,11 @@ mod tests {
             "2 directories (once for each part) (0 bytes) restored in 500 ms; 2,440 skipped"
         );
         assert_eq!(
-            report(&RestoreSummary::default(), Some(&Steps::default()), 0.0),
+            report(
+                &RestoreSummary::default(),
+                Some(&DryRunSteps::default()),
+                0.0
+            ),
             "nothing (0 bytes) would be restored"
         );
         let step = RestoreStep {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ::show::units::{count, duration, plural};
 use archive::Users;
 use base::{Capacity, Warning, WarningReason};
-use space::{Bill, View};
+use space::{Bill, ExaminedMount};
 use walk::{DEADLINE, Diagnostics};
 
 use super::show;
@@ -22,7 +22,7 @@ const SCHEMA: &str = "fathom.space/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let dir = args.dir.as_bytes();
-    let view = View::of_directory(dir, args.deadline.unwrap_or(DEADLINE))?;
+    let view = ExaminedMount::of_directory(dir, args.deadline.unwrap_or(DEADLINE))?;
     let diagnostics = Diagnostics::default();
     let mut bill = watch_walk(out.messages(), &diagnostics, || view.examine(&diagnostics))?;
     if let Some(most) = args.threshold {

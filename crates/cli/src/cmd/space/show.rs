@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
 use show::shell::quoted;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
-use space::{AgeSums, Bill, Item, ItemKind, OwnerSums, Part, Remedy};
+use space::{AgeSums, Bill, Item, ItemKind, ItemPart, OwnerSums, Remedy};
 use walk::group::AGES;
 
 use crate::cmd::groups::or_number;
@@ -84,7 +84,7 @@ struct ItemJson<'a> {
 
 json_object!(ItemJson<'_>, |it| {
     "kind": it.item.kind.name(),
-    "part": it.item.part.map(Part::name),
+    "part": it.item.part.map(ItemPart::name),
     "bytes": it.item.bytes,
     "in_used": it.item.is_in_used,
     name "path": it.item.path.as_deref(),
@@ -163,13 +163,13 @@ fn command(remedy: &Remedy) -> String {
 }
 
 /// A row of the table: an item, or many deleted files of one process.
-struct Shown<'a> {
+struct SpaceRow<'a> {
     item: Cow<'a, Item>,
     files: usize,
 }
 
 /// The rows of the table: items, with the deleted files of each process merged if there are many.
-fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
+fn shown_items(bill: &Bill) -> Vec<SpaceRow<'_>> {
     /// Up to this number, the deleted files of a process have a row each.
     const FEW: usize = 3;
     let pid = |item: &Item| item.holder.as_ref().and_then(|holder| holder.pid);
@@ -182,13 +182,13 @@ fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
     by_process.retain(|_, items| items.len() > FEW);
     let single = bill.items.iter();
     let single = single.filter(|item| pid(item).is_none_or(|pid| !by_process.contains_key(&pid)));
-    let mut shown: Vec<Shown<'_>> = single
-        .map(|item| Shown {
+    let mut shown: Vec<SpaceRow<'_>> = single
+        .map(|item| SpaceRow {
             item: Cow::Borrowed(item),
             files: 1,
         })
         .collect();
-    shown.extend(by_process.values().map(|items| Shown {
+    shown.extend(by_process.values().map(|items| SpaceRow {
         item: Cow::Owned(Item {
             bytes: sum(items.iter().copied()),
             path: None,
@@ -309,7 +309,12 @@ const COLUMNS: [(&str, Align); 6] = [
 ];
 
 /// The table of the largest items, and of the items that df does not count as used.
-fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle) -> String {
+fn items(
+    report: &SpaceReport<'_>,
+    shown: &[SpaceRow<'_>],
+    top: usize,
+    style: TableStyle,
+) -> String {
     /// The width of a terminal below which the column of shares is omitted.
     const NARROW: usize = 60;
     let bill = report.bill;
@@ -330,11 +335,11 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
         let cells = (0..).zip(cells).filter(|(at, _)| is_shown(*at));
         table.row(cells.map(|(_, cell)| cell), tone);
     };
-    let (used, others): (Vec<&Shown<'_>>, Vec<&Shown<'_>>) =
+    let (used, others): (Vec<&SpaceRow<'_>>, Vec<&SpaceRow<'_>>) =
         shown.iter().partition(|it| it.item.is_in_used);
     let (largest, more) = used.split_at(used.len().min(top));
     for it in largest {
-        row(cells(it, report), Tone::Plain);
+        row(cells(it, report), RowColour::Plain);
     }
     if !more.is_empty() {
         let bytes = sum(more.iter().map(|it| &*it.item));
@@ -343,12 +348,12 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
         cells[1] = percent(bytes.max(0).cast_unsigned(), bill.capacity.used);
         let files: usize = more.iter().map(|it| it.files).sum();
         cells[2] = format!("({} more)", count(files as u64));
-        row(cells, Tone::Plain);
+        row(cells, RowColour::Plain);
     }
     for it in others {
         let mut cells = cells(it, report);
         cells[1] = "-".to_owned();
-        row(cells, Tone::Dim);
+        row(cells, RowColour::Dim);
     }
     if table.is_empty() {
         return String::new();
@@ -357,7 +362,7 @@ fn items(report: &SpaceReport<'_>, shown: &[Shown<'_>], top: usize, style: Table
     table.to_text(style.width, style.color)
 }
 
-fn cells(shown: &Shown<'_>, report: &SpaceReport<'_>) -> [String; 6] {
+fn cells(shown: &SpaceRow<'_>, report: &SpaceReport<'_>) -> [String; 6] {
     let item = &shown.item;
     let place = match (&item.path, item.part) {
         (Some(path), _) => printable(path).into_owned(),
@@ -396,21 +401,21 @@ fn cells(shown: &Shown<'_>, report: &SpaceReport<'_>) -> [String; 6] {
 }
 
 /// The name of a part of the metadata or of the reserve.
-fn place(kind: ItemKind, part: Part) -> &'static str {
+fn place(kind: ItemKind, part: ItemPart) -> &'static str {
     match part {
-        Part::Tables => "inode tables, bitmaps, descriptors",
-        Part::Headers => "headers of allocation groups",
-        Part::Inodes => "inodes",
-        Part::Trees if kind == ItemKind::Metadata => "trees of the file system",
-        Part::Trees => "trees",
-        Part::System => "tree of chunks",
-        Part::CopyOnWrite => "blocks that are being copied",
-        Part::Root => "for root",
-        Part::FileSystem => "for the file system",
-        Part::ForMetadata => "for metadata",
-        Part::AtLeast => "counted more than once, at least",
-        Part::Within => "by several directories",
-        Part::Between => "by several subvolumes",
+        ItemPart::Tables => "inode tables, bitmaps, descriptors",
+        ItemPart::Headers => "headers of allocation groups",
+        ItemPart::Inodes => "inodes",
+        ItemPart::Trees if kind == ItemKind::Metadata => "trees of the file system",
+        ItemPart::Trees => "trees",
+        ItemPart::System => "tree of chunks",
+        ItemPart::CopyOnWrite => "blocks that are being copied",
+        ItemPart::Root => "for root",
+        ItemPart::FileSystem => "for the file system",
+        ItemPart::ForMetadata => "for metadata",
+        ItemPart::AtLeast => "counted more than once, at least",
+        ItemPart::Within => "by several directories",
+        ItemPart::Between => "by several subvolumes",
     }
 }
 
@@ -472,7 +477,7 @@ fn divisions(report: &SpaceReport<'_>, style: TableStyle) -> String {
 /// The freeable space, with the commands that free it.
 fn freeable(
     report: &SpaceReport<'_>,
-    shown: &[Shown<'_>],
+    shown: &[SpaceRow<'_>],
     zone: &Zone,
     style: TableStyle,
 ) -> String {
@@ -514,7 +519,7 @@ fn freeable(
 const LEAST: u64 = 1 << 20;
 
 /// The command that frees an item, and a comment about the object.
-fn advice(shown: &Shown<'_>) -> String {
+fn advice(shown: &SpaceRow<'_>) -> String {
     let item = &shown.item;
     let path = item.path.as_deref().map(printable).unwrap_or_default();
     let comment = match item.kind {

@@ -119,7 +119,7 @@ impl SurveyWalk {
     }
 
     /// The walk that the flags request.
-    pub(crate) fn asked(&self) -> CallByCallWalk<'_> {
+    pub(crate) fn requested_walk(&self) -> CallByCallWalk<'_> {
         CallByCallWalk {
             dir: self.dir.as_bytes(),
             excludes: &self.exclude,

@@ -16,7 +16,7 @@ use gate::process::yield_to_others;
 use mounts::root::Root;
 use show::name::printable;
 use show::table::TableStyle;
-use survey::{Activity, Found, Machine, Survey, SurveyOptions, Turn, conclude, gather};
+use survey::{Activity, Machine, StepRun, Survey, SurveyOptions, SurveyResults, conclude, gather};
 
 use super::args::{Survey as Args, SurveyWalk};
 use super::command::Commands;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         walk_command: SurveyWalk::command_line,
     };
     yield_to_others();
-    let signals = gate::interrupt::hold();
+    let signals = gate::interrupt::defer_signals();
     let (found, machine) = gather(&options, &mut show_progress(out));
     let root = &options.root.path;
     print((args, out), root, page, found, &machine, signals)
@@ -70,12 +70,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 /// The walk whose system calls a survey counts, in a child process.
 pub(crate) fn walk_call_by_call(args: &SurveyWalk) -> Outcome {
-    survey::walk_call_by_call(&args.asked())?;
+    survey::walk_call_by_call(&args.requested_walk())?;
     Ok(0)
 }
 
 /// Shows the current step on the terminal.
-fn show_progress(out: &Out) -> impl FnMut(&Turn, Activity<'_>) {
+fn show_progress(out: &Out) -> impl FnMut(&StepRun, Activity<'_>) {
     let mut line = None;
     move |turn, activity| {
         let begin = || Progress::stage(out.progress, stage(turn));
@@ -97,13 +97,13 @@ fn print(
     (args, out): (&Args, &Out),
     root: &[u8],
     page: Option<&[u8]>,
-    mut found: Found,
+    mut found: SurveyResults,
     machine: &Machine,
     signals: Guard,
 ) -> Outcome {
     /// Number of files and of directories in the account of the JSON.
     const ACCOUNTED: usize = 10;
-    let is_interrupted = gate::interrupt::asked().is_some();
+    let is_interrupted = gate::interrupt::pending_signal().is_some();
     let commands = Commands::new(root, None);
     let warnings = std::mem::take(&mut found.warnings).into_iter();
     let mut warnings: Vec<_> = warnings.map(|one| with_retry(one, &commands)).collect();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ::show::name::printable;
 use archive::increment::history::History;
-use archive::list::{self, Wanted};
+use archive::list::{self, MemberSelection};
 use archive::run::archives_in;
 use archive::verify::{Tree, compare_newest, verify, verify_chains};
 use walk::Filter;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let parts = archives_in(archive)?;
     let names = parts.unwrap_or_else(|| vec![archive.to_vec()]);
-    let mut wanted = Wanted::new(&bytes(&args.paths));
+    let mut wanted = MemberSelection::new(&bytes(&args.paths));
     let mut progress = Progress::new(out.progress);
     let verified = verify(
         list::open(&names)?,

@@ -4,7 +4,7 @@ use archive::increment::history::History;
 use archive::verify::{ChainsReport, CheckedDump, VerifyReport};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size, sized};
 
 use crate::cmd::levels::{archive_cell, local_date, utc_date};
@@ -130,10 +130,10 @@ impl Chains<'_> {
                 .as_ref()
                 .map(|archive| count(archive.members));
             let (status, tone) = match (checked.is_restorable, &checked.archive) {
-                (true, _) => ("ok", Tone::Plain),
-                (false, Some(archive)) if archive.damaged > 0 => ("damaged", Tone::Bad),
-                (false, Some(_)) => ("not restorable", Tone::Bad),
-                (false, None) => ("unavailable", Tone::Bad),
+                (true, _) => ("ok", RowColour::Plain),
+                (false, Some(archive)) if archive.damaged > 0 => ("damaged", RowColour::Bad),
+                (false, Some(_)) => ("not restorable", RowColour::Bad),
+                (false, None) => ("unavailable", RowColour::Bad),
             };
             let cells = [
                 (at + 1).to_string(),

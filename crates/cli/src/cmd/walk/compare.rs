@@ -8,7 +8,7 @@ use base::runs::Stats;
 use base::{Warning, WarningReason};
 use show::units::plural;
 use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
-use walk::{Explained, Part, Totals, WalkOptions};
+use walk::{ExplainedPlan, Totals, WalkOptions, WalkedMount};
 
 use super::show::{ComparisonText, LeftOut, SCHEMA, Walk};
 use crate::error::Outcome;
@@ -81,7 +81,7 @@ pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
     })?;
     drop(progress);
     let comparison = ComparisonText::new(&compared);
-    let parts: Vec<Part> = compared.explained.iter().map(Explained::part).collect();
+    let parts: Vec<WalkedMount> = compared.explained.iter().map(ExplainedPlan::part).collect();
     let result = Walk {
         totals: found(&compared),
         parts: &parts,

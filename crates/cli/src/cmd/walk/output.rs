@@ -10,14 +10,15 @@ use team::Team;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
 use walk::{
-    Both, Fields, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink,
+    Fields, Largest, Moment, Sink, SinkPair, Summary, Totals, Usage, UsageOrder, UsageSink,
+    WalkedMount,
 };
 
 use super::lines;
 use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::LineOutput;
-use crate::args::output::{Format, OutputArgs, Sort};
+use crate::args::output::{Format, OutputArgs, SortKey};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
@@ -27,10 +28,10 @@ use crate::ranks::tell_first;
 /// A source of entries: a walk, or catalogs.
 pub(crate) trait Source {
     /// Passes the selected entries to a sink.
-    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error>;
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<EmitReport, Error>;
 
     /// Adds the selected entries to groups.
-    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<Emitted, Error> {
+    fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<EmitReport, Error> {
         self.emit(groups, wanted)
     }
 
@@ -38,14 +39,14 @@ pub(crate) trait Source {
     fn roots(&self) -> &[Vec<u8>];
 
     /// Prints a status message about the source, its time and engines.
-    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out);
+    fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out);
 }
 
 /// The result of emitting entries from a source.
 #[derive(Debug, Default)]
-pub(crate) struct Emitted {
+pub(crate) struct EmitReport {
     /// The mounts with their engines; empty for catalogs.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<WalkedMount>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) seconds: f64,
     /// With `--resume`, the number of parts that were kept from earlier attempts, and of all parts.
@@ -53,7 +54,7 @@ pub(crate) struct Emitted {
 }
 
 /// The requested output: format and options.
-pub(crate) struct View<'a> {
+pub(crate) struct OutputRequest<'a> {
     pub(crate) format: Format,
     pub(crate) args: &'a OutputArgs,
     pub(crate) schema: &'static str,
@@ -102,7 +103,7 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
         && !is_grouped
     {
         let is_of_files =
-            format == Format::Summary && matches!(sort, Sort::Bytes | Sort::Allocated);
+            format == Format::Summary && matches!(sort, SortKey::Bytes | SortKey::Allocated);
         match (is_of_files, args.top) {
             (true, Some(_)) => {}
             (true, None) => {
@@ -129,7 +130,7 @@ pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
     }
 }
 
-impl View<'_> {
+impl OutputRequest<'_> {
     /// Prints the entries of a source.
     pub(crate) fn print(&self, source: &dyn Source, out: &Out) -> Outcome {
         if self.args.group_by.is_some() {
@@ -154,7 +155,7 @@ impl View<'_> {
         let order = self
             .args
             .sort
-            .map_or(GroupOrder::Allocated, Sort::of_groups);
+            .map_or(GroupOrder::Allocated, SortKey::of_groups);
         let users = Users::read();
         let groups = NamedGroups {
             by,
@@ -181,10 +182,10 @@ impl View<'_> {
             return self.answer(source, out);
         }
         let totals = Summary::default();
-        let is_by_size = self.args.sort == Some(Sort::Bytes);
+        let is_by_size = self.args.sort == Some(SortKey::Bytes);
         let largest = self.args.top.map(|most| Largest::new(most, is_by_size));
         let mut emitted = match &largest {
-            Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
+            Some(largest) => source.emit(&SinkPair(&totals, largest), out.messages()),
             None => source.emit(&totals, out.messages()),
         }?;
         let own = totals.totals();
@@ -229,14 +230,14 @@ impl View<'_> {
             out.warn(&emitted.warnings);
             return Ok(emitted.warnings.len());
         }
-        let is_by_size = self.args.sort == Some(Sort::Bytes);
+        let is_by_size = self.args.sort == Some(SortKey::Bytes);
         let most = self.args.top.unwrap_or(show::LARGEST_FILES);
         let largest = Largest::new(most, is_by_size);
         let groups = show::GROUPS.map(|(by, _)| (by, Groups::new(by)));
         let [(_, directories), (_, extensions)] = &groups;
-        let both = Both(directories, extensions);
-        let all = Both(&largest, &both);
-        let emitted = source.emit(&Both(&totals, &all), out.messages())?;
+        let both = SinkPair(directories, extensions);
+        let all = SinkPair(&largest, &both);
+        let emitted = source.emit(&SinkPair(&totals, &all), out.messages())?;
         let (totals, seconds) = (totals.totals(), emitted.seconds);
         let (files, users) = (largest.into_files(), Users::default());
         out.text_pieces(|put| {
@@ -271,7 +272,7 @@ impl View<'_> {
             false => UsageSink::new(source.roots()),
         };
         let mut emitted = match out.json {
-            true => source.emit(&Both(&totals, &usage), out.messages()),
+            true => source.emit(&SinkPair(&totals, &usage), out.messages()),
             false => source.emit(&usage, out.messages()),
         }?;
         let usage = usage.finish();
@@ -314,10 +315,10 @@ impl View<'_> {
         match self.args.sort {
             None if self.args.top.is_none() => UsageOrder::ChildrenFirst,
             None if self.is_exclusive => UsageOrder::Exclusive,
-            None | Some(Sort::Allocated) => UsageOrder::Allocated,
-            Some(Sort::Name) => UsageOrder::Path,
-            Some(Sort::Bytes) => UsageOrder::Bytes,
-            Some(Sort::Count) => UsageOrder::Inodes,
+            None | Some(SortKey::Allocated) => UsageOrder::Allocated,
+            Some(SortKey::Name) => UsageOrder::Path,
+            Some(SortKey::Bytes) => UsageOrder::Bytes,
+            Some(SortKey::Count) => UsageOrder::Inodes,
         }
     }
 }

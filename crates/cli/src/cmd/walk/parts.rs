@@ -16,7 +16,7 @@ use super::request::Request;
 use crate::error::Error;
 use crate::hint::OLD_PARTS;
 use crate::out::create_directories;
-use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
+use crate::ranks::resume::{EarlierPart, EarlierParts, PIECES};
 use crate::ranks::{
     WRITING_CATALOG, agree, check_outside, create_dir, create_on_all, create_output, has_old_part,
     of_first, part_of_run,
@@ -127,7 +127,7 @@ impl Parts {
     fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
         let dirs = std::slice::from_ref(&self.top);
         let of_walk = (dirs, &self.options, Writer::Walk);
-        let Earlier { run, parts } = Earlier::find(&self.dir, of_walk, wanted)?;
+        let EarlierParts { run, parts } = EarlierParts::find(&self.dir, of_walk, wanted)?;
         let piece = |part: &EarlierPart| (part.number / self.ranks) as usize;
         let mut finished = vec![0; PIECES as usize];
         for part in &parts {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ::show::units::{count, duration, plural};
 use catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
-use walk::{Around, EngineKind, Fields, Part, Shard, Totals, WalkOptions};
+use walk::{EngineKind, Fields, ReachableMounts, Shard, Totals, WalkOptions, WalkedMount};
 
-use super::output::{Emitted, check, fields};
+use super::output::{EmitReport, check, fields};
 use super::show::{self, SCHEMA, Walk};
 use crate::args::output::Format;
 use crate::args::values::bytes;
@@ -39,11 +39,12 @@ impl<'a> Request<'a> {
 
 impl Request<'_> {
     /// Finds mounts that do not answer. Must precede the first thread, because it forks.
-    pub(super) fn ask(&mut self) -> Result<(), Error> {
+    pub(super) fn find_silent_mounts(&mut self) -> Result<(), Error> {
         let deadline = self.args.deadline.get();
         let options = &mut self.options;
         let one_file_system = options.one_file_system;
-        let around = Around::ask(&options.dirs, one_file_system, &options.filter, deadline)?;
+        let around =
+            ReachableMounts::find(&options.dirs, one_file_system, &options.filter, deadline)?;
         // In a comparison, each run reads the mount table itself, because that is a part of its
         // cost.
         let is_needed = !self.args.compare || !around.all_answer();
@@ -120,7 +121,7 @@ pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
 /// Prints the chosen engines, and the reasons.
 pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outcome {
     let explained = walk::explain(&options.dirs, options.sink_syncs_first, needed)?;
-    let parts: Vec<Part> = explained.iter().map(walk::Explained::part).collect();
+    let parts: Vec<WalkedMount> = explained.iter().map(walk::ExplainedPlan::part).collect();
     let result = Walk {
         parts: &parts,
         explain: Some(&explained),
@@ -131,7 +132,7 @@ pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outco
 }
 
 /// Prints a note with the engines, their rate, and the reasons for their choice.
-pub(super) fn print_note(totals: &Totals, walked: &Emitted, out: &Out) {
+pub(super) fn print_note(totals: &Totals, walked: &EmitReport, out: &Out) {
     let seconds = walked.seconds;
     let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();

@@ -6,18 +6,18 @@
 use std::time::Instant;
 
 use catalog::query::DataSet;
-use catalog::{Catalog, Sealed};
-use team::{Alone, Team};
+use catalog::{Catalog, SealedCatalog};
+use team::{SingleProcess, Team};
 use walk::predicate::Predicates;
-use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, walk_together};
+use walk::predicate::select::{SelectionSink, is_empty_directory};
+use walk::{Diagnostics, EngineKind, Shard, Sink, SinkPair, Totals, WalkOptions, walk_together};
 
 use super::compare;
-use super::output::{Emitted, Source, View};
+use super::output::{EmitReport, OutputRequest, Source};
 use super::parts::Parts;
 use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
-use super::sinks::Watched;
+use super::sinks::ProgressSink;
 use crate::args::output::Format;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
@@ -28,7 +28,7 @@ use crate::ranks::{self, agree, reported_by_first, start_together};
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let request = prepare(args, out);
     let team: Box<dyn Team> = match args.shard {
-        Some(_) => Box::new(Alone), // each process has a shard of its own
+        Some(_) => Box::new(SingleProcess), // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
     args.mode.apply();
@@ -43,7 +43,7 @@ fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
         false => args.load.apply(1),
     }
     let mut request = Request::new(args, out)?;
-    request.ask()?;
+    request.find_silent_mounts()?;
     Ok(request)
 }
 
@@ -72,7 +72,7 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
             return Err(Error::new(message).with_hint("add --shard I/N"));
         }
     }
-    let view = View {
+    let view = OutputRequest {
         format: args.format,
         args: &args.output,
         schema: SCHEMA,
@@ -94,7 +94,7 @@ struct FileSystem<'a> {
 impl Source for FileSystem<'_> {
     /// Walks into a sink, and into the catalog if requested. The catalog gets all entries, the sink
     /// only those that the predicates select.
-    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
+    fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<EmitReport, Error> {
         let start = Instant::now();
         let parts = Parts::prepare(&self.request, self.team)?;
         let diagnostics = Diagnostics::default();
@@ -121,7 +121,7 @@ impl Source for FileSystem<'_> {
         &self.request.options.dirs
     }
 
-    fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
+    fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out) {
         print_note(totals, emitted, out);
     }
 }
@@ -139,8 +139,8 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    fn walk(&self) -> Result<Emitted, Error> {
-        let mut emitted = Emitted::default();
+    fn walk(&self) -> Result<EmitReport, Error> {
+        let mut emitted = EmitReport::default();
         let options = &self.request.options;
         let Some(parts) = self.parts else {
             self.walk_piece(options, None, &mut emitted)?;
@@ -176,7 +176,7 @@ impl Pieces<'_> {
         &self,
         options: &WalkOptions,
         catalog: Option<Catalog>,
-        emitted: &mut Emitted,
+        emitted: &mut EmitReport,
     ) -> Result<(), Error> {
         let &Pieces {
             sink,
@@ -185,14 +185,14 @@ impl Pieces<'_> {
             ..
         } = self;
         let predicates = &self.request.predicates;
-        let selected = Selected::new(predicates, sink);
+        let selected = SelectionSink::new(predicates, sink);
         let chosen: &dyn Sink = match predicates.is_all() {
             true => sink,
             false => &selected,
         };
-        let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
+        let both = catalog.as_ref().map(|catalog| SinkPair(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
-        let with_paths = Watched(all);
+        let with_paths = ProgressSink(all);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
         // If the catalog failed, sealing it below reports the error.
@@ -208,7 +208,7 @@ impl Pieces<'_> {
         let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
         let sealed = agree(team, sealed.transpose())?;
         // Rename the parts only after the parts of all ranks are written.
-        let published = sealed.map(Sealed::publish).transpose();
+        let published = sealed.map(SealedCatalog::publish).transpose();
         agree(team, published)?;
         for part in report.parts {
             if !emitted.parts.iter().any(|known| known.path == part.path) {

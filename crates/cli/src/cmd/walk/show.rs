@@ -2,7 +2,7 @@
 
 use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::{Align, Table, TableStyle, Tone};
+use ::show::table::{Align, RowColour, Table, TableStyle};
 use ::show::units::{count, duration, plural, ratio, size};
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
@@ -11,7 +11,8 @@ use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
 use walk::group::{GroupBy, GroupSums};
 use walk::{
-    DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, LargestFiles, Part, Totals,
+    DirectoryUsage, EngineChoice, EngineKind, ExplainedPlan, LargeFile, LargestFiles, Totals,
+    WalkedMount,
 };
 
 use crate::cmd::groups::{NamedGroups, write_rows};
@@ -22,7 +23,7 @@ use crate::stats::{JsonStats, median_cell};
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
 
-json_object!(Json<'_, Part>, |part| {
+json_object!(Json<'_, WalkedMount>, |part| {
     name "path": Some(&part.path),
     name "fstype": part.fstype.as_deref(),
     "engine": part.engine.name(),
@@ -79,11 +80,11 @@ pub(crate) fn why(choice: &EngineChoice<'_>) -> String {
 }
 
 /// The possible engines of each directory, for the JSON.
-pub(crate) struct Choices<'a>(pub(crate) &'a [Explained]);
+pub(crate) struct EngineChoices<'a>(pub(crate) &'a [ExplainedPlan]);
 
-impl Serialize for Choices<'_> {
+impl Serialize for EngineChoices<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let choices: Vec<_> = self.0.iter().flat_map(Explained::choices).collect();
+        let choices: Vec<_> = self.0.iter().flat_map(ExplainedPlan::choices).collect();
         Json(&choices[..]).serialize(serializer)
     }
 }
@@ -94,11 +95,11 @@ pub(crate) struct Walk<'a> {
     /// The totals, and the seconds of the walk; `None` if nothing was walked.
     pub(crate) totals: Option<(&'a Totals, f64)>,
     /// The mounts; the first one is that of the first DIR.
-    pub(crate) parts: &'a [Part],
+    pub(crate) parts: &'a [WalkedMount],
     pub(crate) top: Option<&'a LargestFiles>,
     pub(crate) usage: Option<Directories<'a>>,
     pub(crate) groups: Option<NamedGroups<'a, GroupSums>>,
-    pub(crate) explain: Option<&'a [Explained]>,
+    pub(crate) explain: Option<&'a [ExplainedPlan]>,
     pub(crate) compare: Option<&'a ComparisonText<'a>>,
     /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
@@ -144,7 +145,7 @@ json_object!(Walk<'_>, |result| {
     "top": result.top.map(Json),
     "du": result.usage,
     "groups": result.groups,
-    "explain": result.explain.map(Choices),
+    "explain": result.explain.map(EngineChoices),
     "compare": result.compare,
     "ranks": result.ranks.map(Json),
     some "kept": result.kept,
@@ -186,7 +187,7 @@ pub(crate) const LARGEST_FILES: usize = 5;
 pub(crate) const GROUPS: [(GroupBy, usize); 2] = [(GroupBy::Dir(1), 10), (GroupBy::Ext, 5)];
 
 /// The totals and the engines, as text.
-pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
+pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[WalkedMount]) -> String {
     sizes_text(totals) + &means_text(totals, seconds, parts)
 }
 
@@ -208,7 +209,7 @@ pub(crate) fn sizes_text(totals: &Totals) -> String {
 }
 
 /// Depth, digest, engines and time of the walk, as text.
-pub(crate) fn means_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
+pub(crate) fn means_text(totals: &Totals, seconds: f64, parts: &[WalkedMount]) -> String {
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
     engines.sort_unstable();
     engines.dedup();
@@ -232,7 +233,7 @@ fn lines(rows: &[(&str, String)]) -> String {
 }
 
 /// The engine of each mount; with `with_reasons`, also the reason.
-pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) -> String {
+pub(crate) fn parts_text(parts: &[WalkedMount], with_reasons: bool, style: TableStyle) -> String {
     use Align::Left;
     let columns = ["MOUNT", "FSTYPE", "ENGINE", "REASON"].map(|head| (head, Left));
     let columns = &columns[..if with_reasons { 4 } else { 3 }];
@@ -245,7 +246,7 @@ pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) 
             part.engine.name().into(),
             printable(reason.as_bytes()),
         ];
-        table.row(cells.into_iter().take(columns.len()), Tone::Plain);
+        table.row(cells.into_iter().take(columns.len()), RowColour::Plain);
     }
     table.to_text(style.width, style.color)
 }
@@ -268,7 +269,7 @@ pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnM
 }
 
 /// The engines of each directory, possible or not, with the reasons.
-pub(crate) fn explain_text(explained: &[Explained], style: TableStyle) -> String {
+pub(crate) fn explain_text(explained: &[ExplainedPlan], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     for one in explained {
@@ -405,7 +406,7 @@ impl<'a> ComparisonText<'a> {
                 ratio(calls_per_entry(engine)),
                 relative.map_or("-".to_owned(), ratio),
             ];
-            table.row(cells, Tone::Plain);
+            table.row(cells, RowColour::Plain);
         }
         table
     }
@@ -501,7 +502,7 @@ mod tests {
 
     #[test]
     fn unrequested_fields_are_null() {
-        let parts = [Part {
+        let parts = [WalkedMount {
             path: b"a\xff".to_vec(),
             fstype: None,
             engine: EngineKind::Stat,

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::out::Out;
 
 /// A sink that requests paths, which the progress line shows.
-pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
+pub(super) struct ProgressSink<'a>(pub(super) &'a dyn Sink);
 
-impl Sink for Watched<'_> {
+impl Sink for ProgressSink<'_> {
     fn begin(&self, context: &MountContext<'_>, engine: EngineKind) {
         self.0.begin(context, engine);
     }

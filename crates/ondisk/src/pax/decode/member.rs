@@ -5,11 +5,11 @@ use super::super::field::{
     GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, PREFIX, TYPE, UID, UNAME, gnu, number,
     star, text,
 };
-use super::super::record::{Common, Records, Sparse};
+use super::super::record::{GlobalRecords, Records, Sparse};
 use super::super::sparse::{self, Map};
 use super::super::{BLOCK, Fault, Member, MemberKind, dumpdir, padded};
 use super::header::{Header, kind};
-use super::{Decoder, Event, Layout, Problem, Rest, State, What};
+use super::{Decoder, Event, HeaderKind, Layout, Problem, SparseRemainder, State};
 use crate::{Dev, Time};
 
 /// User and group id for a member with an invalid owner: the kernel's overflowuid.
@@ -58,7 +58,7 @@ impl Decoder {
                 self.fault(at, "a dumpdir is too long; it is skipped");
                 self.done(member, stored)
             }
-            (b'D', _) => self.expect(What::Dumpdir(member), stored),
+            (b'D', _) => self.expect(HeaderKind::Dumpdir(member), stored),
             (b'S', _) => self.old_sparse_header(member, block, star_size),
             (_, MemberKind::File)
                 if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
@@ -141,7 +141,7 @@ impl Decoder {
         &mut self,
         header: &Header<'_>,
         kind: MemberKind,
-        common: &Common,
+        common: &GlobalRecords,
     ) -> (u32, u32, u32) {
         let uid = header.id(common.uid, UID);
         let gid = header.id(common.gid, GID);
@@ -207,7 +207,7 @@ impl Decoder {
             }
             Layout::Star => true,
         };
-        self.old_sparse(member, map, Rest { layout, left }, is_extended)
+        self.old_sparse(member, map, SparseRemainder { layout, left }, is_extended)
     }
 
     /// Handles a sparse file whose map is in its records or at the beginning of its data.
@@ -229,7 +229,7 @@ impl Decoder {
         &mut self,
         member: Box<Member>,
         map: Map,
-        rest: Rest,
+        rest: SparseRemainder,
         is_extended: bool,
     ) -> Result<Event, Problem> {
         if is_extended {

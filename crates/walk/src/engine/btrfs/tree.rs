@@ -14,7 +14,7 @@ use super::search::parent_of;
 use crate::entry::append;
 use crate::error::WarningKind;
 use crate::filter::Matcher;
-use crate::job::{Below, Job, Place};
+use crate::job::{Job, JobDirectory, MountHints};
 use crate::key::DirKey;
 use crate::tags::FoundTags;
 
@@ -26,7 +26,7 @@ pub(super) struct SubvolumeTree<'a> {
     /// Whether the subvolume may have stubs in place of nested subvolumes, as snapshots have.
     pub(super) has_stubs: bool,
     /// The directory where the walk of this subvolume begins.
-    pub(super) base: Place,
+    pub(super) base: JobDirectory,
     dirs: RwLock<Dirs<'a>>,
 }
 
@@ -42,7 +42,7 @@ struct Dirs<'a> {
 #[derive(Debug)]
 struct SubvolumeNode<'a> {
     key: DirKey,
-    below: Option<&'a Below>,
+    below: Option<&'a MountHints>,
     /// Offset of the directory's name in `names`; the name ends where that of the next node begins.
     name: usize,
     parent: u32,
@@ -54,20 +54,20 @@ const CLOSED: u32 = u32::MAX;
 
 /// The state of a thread for the directory whose entries it is emitting.
 #[derive(Debug)]
-pub(super) struct View<'a> {
+pub(super) struct EmittedDirectory<'a> {
     /// Inode number of the directory; 0 before the first directory.
     pub(super) ino: u64,
     node: u32,
     pub(super) key: DirKey,
-    pub(super) below: Option<&'a Below>,
+    pub(super) below: Option<&'a MountHints>,
     pub(super) path: Vec<u8>,
     matcher: Matcher<'a>,
     tags: FoundTags,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn new(job: &Job<'a>) -> View<'a> {
-        View {
+impl<'a> EmittedDirectory<'a> {
+    pub(super) fn new(job: &Job<'a>) -> EmittedDirectory<'a> {
+        EmittedDirectory {
             ino: 0,
             node: 0,
             key: DirKey::default(),
@@ -91,8 +91,8 @@ impl<'a> SubvolumeTree<'a> {
         dev: Dev,
         has_stubs: bool,
         ino: u64,
-        base: Place,
-        below: Option<&'a Below>,
+        base: JobDirectory,
+        below: Option<&'a MountHints>,
     ) -> SubvolumeTree<'a> {
         let node = SubvolumeNode {
             key: base.key,
@@ -121,7 +121,7 @@ impl<'a> SubvolumeTree<'a> {
         job: &Job<'a>,
         fd: impl AsFd,
         ino: u64,
-        view: &mut View<'a>,
+        view: &mut EmittedDirectory<'a>,
         buffer: &mut [u8],
     ) {
         let known = self.dirs.read().index.get(&ino).copied();
@@ -142,7 +142,7 @@ impl<'a> SubvolumeTree<'a> {
     }
 
     /// Adds a directory, unless it is known.
-    pub(super) fn add(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
+    pub(super) fn add(&self, job: &Job<'a>, parent: &EmittedDirectory<'a>, name: &[u8], ino: u64) {
         let mut dirs = self.dirs.write();
         let above = (parent.node, &parent.matcher, &parent.tags);
         dirs.add(job, above, name, ino);
@@ -179,7 +179,7 @@ impl<'a> SubvolumeTree<'a> {
             let key = dirs.nodes[node as usize].key;
             drop(dirs);
             found = job
-                .open(&Place { rel, key })
+                .open(&JobDirectory { rel, key })
                 .map_or(found, |fd| tags.find(&fd));
         }
         self.dirs.write().nodes[node as usize].tags = Some(found.clone());
@@ -187,12 +187,12 @@ impl<'a> SubvolumeTree<'a> {
     }
 
     /// The path of the current directory, relative to the top.
-    pub(super) fn place(&self, view: &View<'_>) -> Place {
+    pub(super) fn place(&self, view: &EmittedDirectory<'_>) -> JobDirectory {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read();
         dirs.append_names(view.node, &mut rel);
         let key = view.key;
-        Place { rel, key }
+        JobDirectory { rel, key }
     }
 
     fn path(&self, job: &Job<'a>, dirs: &Dirs<'a>, node: u32, path: &mut Vec<u8>) {
@@ -294,7 +294,7 @@ impl<'a> Dirs<'a> {
     ) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         let below = above.below.and_then(|below| below.step(name));
-        let is_covered = Below::is_mount(above.below, name);
+        let is_covered = MountHints::is_mount(above.below, name);
         if is_covered
             || !job.filter.enters(above.key.depth + 1)
             || !matcher.keeps(name)

@@ -13,7 +13,7 @@ use super::tree::SubvolumeTree;
 const STEP: u64 = 4096;
 
 #[derive(Clone, Debug)]
-pub(super) struct Piece<'a> {
+pub(super) struct InodeRange<'a> {
     pub(super) tree: Arc<SubvolumeTree<'a>>,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -34,7 +34,7 @@ pub(super) enum End {
 
 /// A subvolume tree, part of whose inode numbers no thread has claimed yet.
 #[derive(Debug)]
-struct Ahead<'a> {
+struct UnclaimedInodes<'a> {
     tree: Arc<SubvolumeTree<'a>>,
     next: u64,
     step: u64,
@@ -42,25 +42,25 @@ struct Ahead<'a> {
 
 #[derive(Debug, Default)]
 struct WorkState<'a> {
-    ahead: VecDeque<Ahead<'a>>,
-    left: Vec<Piece<'a>>,
+    ahead: VecDeque<UnclaimedInodes<'a>>,
+    left: Vec<InodeRange<'a>>,
     busy: usize,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Work<'a> {
+pub(super) struct InodeWork<'a> {
     state: Mutex<WorkState<'a>>,
     changed: Condvar,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(trees: Vec<Arc<SubvolumeTree<'a>>>) -> Work<'a> {
-        let ahead = trees.into_iter().map(|tree| Ahead {
+impl<'a> InodeWork<'a> {
+    pub(super) fn new(trees: Vec<Arc<SubvolumeTree<'a>>>) -> InodeWork<'a> {
+        let ahead = trees.into_iter().map(|tree| UnclaimedInodes {
             tree,
             next: FIRST_INODE,
             step: STEP,
         });
-        Work {
+        InodeWork {
             state: Mutex::new(WorkState {
                 ahead: ahead.collect(),
                 ..WorkState::default()
@@ -71,7 +71,7 @@ impl<'a> Work<'a> {
 
     /// Claims the next range of inode numbers; waits while other threads may still leave the rest
     /// of theirs. `None` when the walk is done.
-    pub(super) fn claim(&self) -> Option<Piece<'a>> {
+    pub(super) fn claim(&self) -> Option<InodeRange<'a>> {
         let mut state = self.state.lock();
         loop {
             if let Some(piece) = state.next() {
@@ -86,7 +86,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    pub(super) fn done(&self, piece: Piece<'a>, end: &End) {
+    pub(super) fn done(&self, piece: InodeRange<'a>, end: &End) {
         let mut state = self.state.lock();
         state.busy -= 1;
         let at = state
@@ -103,7 +103,7 @@ impl<'a> Work<'a> {
                 if let Some(ahead) = ahead {
                     ahead.step = STEP;
                 }
-                state.left.push(Piece {
+                state.left.push(InodeRange {
                     first: *first,
                     ..piece
                 });
@@ -125,10 +125,10 @@ impl<'a> Work<'a> {
 }
 
 impl<'a> WorkState<'a> {
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<InodeRange<'a>> {
         if let Some(mut piece) = self.left.pop() {
             if piece.last - piece.first >= STEP {
-                self.left.push(Piece {
+                self.left.push(InodeRange {
                     first: piece.first + STEP,
                     ..piece.clone()
                 });
@@ -144,6 +144,6 @@ impl<'a> WorkState<'a> {
         if last == LAST_INODE {
             self.ahead.pop_front();
         }
-        Some(Piece { tree, first, last })
+        Some(InodeRange { tree, first, last })
     }
 }

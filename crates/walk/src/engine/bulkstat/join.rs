@@ -16,7 +16,7 @@ use super::names::{NameEntry, NameLists};
 use crate::engine::crew::{crew, most_threads};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
-use crate::job::{Job, Place};
+use crate::job::{Job, JobDirectory};
 use crate::key::DirKey;
 use crate::sink::Worker;
 
@@ -27,7 +27,7 @@ pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Ti
     let most = spans.len().min(most_threads());
     let start = |run: &(dyn Fn(_) + Sync)| {
         crew(job.threads, most, || {
-            let joiner = Joiner {
+            let joiner = BulkstatJoiner {
                 job,
                 names,
                 shape,
@@ -56,11 +56,11 @@ const BATCH: usize = 128;
 const APART: u64 = 64;
 
 /// A range of inode numbers: first and last.
-type Span = (u64, u64);
+type InodeSpan = (u64, u64);
 
 /// Divides the inode numbers into spans with about equally many names, in an order that lets
 /// threads work in different allocation groups.
-fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
+fn spans(names: &NameLists, shape: &Geometry) -> Vec<InodeSpan> {
     const STEP: usize = 512;
     const STEPS: usize = 16;
     let samples = names
@@ -73,17 +73,17 @@ fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     starts.dedup();
     let next_starts = starts.iter().skip(1);
     let ends = next_starts.map(|start| start - 1).chain([u64::MAX]);
-    let spans: Vec<Span> = starts.iter().copied().zip(ends).collect();
+    let spans: Vec<InodeSpan> = starts.iter().copied().zip(ends).collect();
     // Sort the spans: the first span of each allocation group, then the second of each, and so on.
     let by_group = spans.chunk_by(|a, b| shape.group_of(a.0) == shape.group_of(b.0));
-    let mut numbered: Vec<(usize, Span)> = by_group
+    let mut numbered: Vec<(usize, InodeSpan)> = by_group
         .flat_map(|spans| spans.iter().copied().enumerate())
         .collect();
     numbered.sort_unstable();
     numbered.into_iter().map(|(_, span)| span).collect()
 }
 
-fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
+fn names_of(names: &NameLists, (first, last): InodeSpan) -> Vec<NameEntry> {
     let mut all = Vec::new();
     let mut parts = 0;
     for list in &names.lists {
@@ -99,7 +99,7 @@ fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
     all
 }
 
-struct Joiner<'a> {
+struct BulkstatJoiner<'a> {
     job: &'a Job<'a>,
     names: &'a NameLists,
     shape: &'a Geometry,
@@ -110,16 +110,16 @@ struct Joiner<'a> {
     /// Path of the directory, if the sink needs paths.
     path: Vec<u8>,
     /// Location of the directory, once an entry was read by name.
-    place: Option<Place>,
+    place: Option<JobDirectory>,
     batch: Vec<Entry<'a>>,
     /// Directories that were not known as directories when the names were read.
-    unread: Vec<Place>,
+    unread: Vec<JobDirectory>,
 }
 
-impl Joiner<'_> {
+impl BulkstatJoiner<'_> {
     fn span(&mut self, names: &[NameEntry], buffer: &mut BulkBuffer) {
         let mut at = 0;
-        let mut stride = Stride::default();
+        let mut stride = BulkstatBatchSize::default();
         while let Some(&NameEntry { ino: from, .. }) = names.get(at)
             && !self.job.is_over()
         {
@@ -165,7 +165,7 @@ impl Joiner<'_> {
         condition: impl Fn(&NameEntry) -> bool,
     ) -> usize {
         let some = names.iter().take_while(|name| condition(name));
-        some.map(|name| self.settle(*name)).count()
+        some.map(|name| self.reread_name(*name)).count()
     }
 
     fn found(&mut self, names: &[NameEntry], inode: &Inode) {
@@ -173,12 +173,12 @@ impl Joiner<'_> {
             if is_settled(inode, self.since) {
                 self.push(name, meta_of(inode, &self.job.top.meta, self.shape));
             } else {
-                self.settle(name);
+                self.reread_name(name);
             }
         }
     }
 
-    fn settle(&mut self, name: NameEntry) {
+    fn reread_name(&mut self, name: NameEntry) {
         self.enter(name.dir);
         let bytes = self.names.name(name);
         let place = self.place.get_or_insert_with(|| self.names.place(name.dir));
@@ -231,12 +231,12 @@ impl Joiner<'_> {
 /// are not in use, but other inodes may be outside of the walk. So the number doubles with each
 /// call, until too many inodes from outside come.
 #[derive(Debug, Default)]
-pub(super) struct Stride {
+pub(super) struct BulkstatBatchSize {
     pub(super) inodes: usize,
     is_over: bool,
 }
 
-impl Stride {
+impl BulkstatBatchSize {
     /// Adapts the number of inodes per call, after a call that returned `inodes`, of which `known`
     /// have names.
     pub(super) fn update(&mut self, inodes: usize, known: usize) {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn stride_doubles_while_most_inodes_have_names() {
-        let mut stride = Stride::default();
+        let mut stride = BulkstatBatchSize::default();
         let mut asked = |inodes, known| {
             stride.update(inodes, known);
             stride.inodes

@@ -22,11 +22,11 @@ use ondisk::xfs::Geometry;
 use super::inodes::Readahead;
 use crate::engine::crew::crew;
 use crate::engine::node::DirectoryNode;
-use crate::engine::opened::{OpenDirs, Opened};
+use crate::engine::opened::{OpenDirs, OpenedDirectory};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;
 use crate::filter::Matcher;
-use crate::job::{Below, Job, Place, look_at};
+use crate::job::{Job, JobDirectory, MountHints, look_at};
 use crate::key::DirKey;
 
 /// A name in a directory, to be joined with its inode.
@@ -146,7 +146,7 @@ impl NameLists {
         self.directory(dir).key
     }
 
-    pub(super) fn place(&self, dir: u32) -> Place {
+    pub(super) fn place(&self, dir: u32) -> JobDirectory {
         let mut names = Vec::new();
         let mut at = dir;
         while at != 0 {
@@ -159,7 +159,7 @@ impl NameLists {
         let mut rel = Vec::new();
         names.iter().rev().for_each(|name| append(&mut rel, name));
         let key = self.key(dir);
-        Place { rel, key }
+        JobDirectory { rel, key }
     }
 }
 
@@ -205,10 +205,10 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
 }
 
 /// Subdirectories of one directory that are still to be read. Threads take one after another.
-struct Siblings<'a> {
+struct SiblingQueue<'a> {
     parent: Arc<DirectoryNode<'a>>,
     /// The open parent directory, unless too many directories are open.
-    opened: Option<Arc<Opened>>,
+    opened: Option<Arc<OpenedDirectory>>,
     children: Vec<Child>,
     /// Names of the subdirectories, each with its NUL.
     names: Vec<u8>,
@@ -221,7 +221,7 @@ struct Child {
     offset: usize,
 }
 
-impl Siblings<'_> {
+impl SiblingQueue<'_> {
     fn is_taken(&self) -> bool {
         self.next.load(Relaxed) >= self.children.len()
     }
@@ -247,7 +247,7 @@ struct SharedNames<'a> {
 
 #[derive(Default)]
 struct DirectoryQueue<'a> {
-    pending: Vec<Arc<Siblings<'a>>>,
+    pending: Vec<Arc<SiblingQueue<'a>>>,
     working: usize,
 }
 
@@ -259,7 +259,7 @@ struct NameReader<'s, 'a> {
     /// Whether this thread is counted in [`DirectoryQueue::working`].
     is_working: bool,
     /// Directories that this thread has found or taken, the deepest ones last.
-    pending: Vec<Arc<Siblings<'a>>>,
+    pending: Vec<Arc<SiblingQueue<'a>>>,
     list: Vec<NameEntry>,
     pages: Pages,
     /// Blocks of directories by number; the last block is being filled.
@@ -315,7 +315,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
     }
 
     /// Stores the names in the shared lists, and returns the unread directories.
-    fn hand_in(mut self) -> Vec<Arc<Siblings<'a>>> {
+    fn hand_in(mut self) -> Vec<Arc<SiblingQueue<'a>>> {
         self.list.sort_unstable_by_key(|name| name.ino);
         let mut found = self.shared.found.lock();
         let readers = found.lists.len().max(self.number + 1);
@@ -333,7 +333,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
 
     /// The next directory to read, from this thread's list or the queue; `None` when no thread has
     /// any.
-    fn next(&mut self) -> Option<(Arc<Siblings<'a>>, usize)> {
+    fn next(&mut self) -> Option<(Arc<SiblingQueue<'a>>, usize)> {
         loop {
             while let Some(siblings) = self.pending.last() {
                 let child = siblings.next.fetch_add(1, Relaxed);
@@ -352,7 +352,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
     }
 
-    fn wait(&mut self) -> Option<Arc<Siblings<'a>>> {
+    fn wait(&mut self) -> Option<Arc<SiblingQueue<'a>>> {
         let shared = self.shared;
         let mut queue = shared.queue.lock();
         if mem::take(&mut self.is_working) {
@@ -407,7 +407,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
         })
     }
 
-    fn child(&mut self, siblings: &Siblings<'a>, child: usize) {
+    fn child(&mut self, siblings: &SiblingQueue<'a>, child: usize) {
         let job = self.job;
         let Child { name: own, offset } = siblings.children[child];
         let Ok(name) = CStr::from_bytes_until_nul(&siblings.names[offset..]) else {
@@ -467,12 +467,12 @@ impl<'s, 'a> NameReader<'s, 'a> {
         (*number.insert(new), 0)
     }
 
-    /// Reads an open directory. Subdirectories that are to be read become [`Siblings`].
+    /// Reads an open directory. Subdirectories that are to be read become a [`SiblingQueue`].
     fn read(
         &mut self,
         mut directory: ReadDirectory,
         node: Arc<DirectoryNode<'a>>,
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenedDirectory>,
     ) {
         let job = self.job;
         if job.filter.wants_paths() {
@@ -496,7 +496,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
                 if !self.matcher.keeps(name) || !opened.tags.keep(name) {
                     continue;
                 }
-                if Below::is_mount(node.below, name) {
+                if MountHints::is_mount(node.below, name) {
                     job.cross(node.place(), name);
                     continue;
                 }
@@ -523,7 +523,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
         self.buffer = buffer;
         if !children.is_empty() {
-            self.pending.push(Arc::new(Siblings {
+            self.pending.push(Arc::new(SiblingQueue {
                 parent: node,
                 opened: self.shared.open.keep(opened),
                 children,
@@ -538,7 +538,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
 fn is_dir(
     job: &Job<'_>,
     node: &DirectoryNode<'_>,
-    opened: &Opened,
+    opened: &OpenedDirectory,
     entry: &Entry<'_>,
 ) -> Option<bool> {
     match entry.file_type {

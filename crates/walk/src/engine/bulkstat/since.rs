@@ -5,7 +5,7 @@ use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, geometry, is_settled, meta_of};
-use super::join::{Stride, inodes_near};
+use super::join::{BulkstatBatchSize, inodes_near};
 use crate::engine::inode_state::{Differing, InodeState};
 use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
@@ -38,7 +38,7 @@ impl<'a> Inodes<'a> {
     ) -> Result<Vec<Differing>, EngineRefusal> {
         let (top, shape) = (self.top, &self.shape);
         let mut differ = Vec::new();
-        let (mut left, mut stride) = (known, Stride::default());
+        let (mut left, mut stride) = (known, BulkstatBatchSize::default());
         while let Some(&(from, _)) = left.first() {
             let near = inodes_near(left.iter().map(|(ino, _)| *ino));
             let most = near.max(stride.inodes.min(left.len()));

@@ -22,9 +22,9 @@ impl Crew<'_> {
         items: usize,
         most: usize,
         states: &mut [S],
-        work: impl Fn(&mut S, Claims<'_>) + Sync,
+        work: impl Fn(&mut S, ItemClaims<'_>) + Sync,
     ) {
-        let claims = Claims {
+        let claims = ItemClaims {
             next: &AtomicUsize::new(0),
             items,
             most,
@@ -37,14 +37,14 @@ impl Crew<'_> {
 
 /// Items that no thread has claimed, as an iterator over ranges.
 #[derive(Clone, Copy)]
-pub(super) struct Claims<'a> {
+pub(super) struct ItemClaims<'a> {
     next: &'a AtomicUsize,
     items: usize,
     most: usize,
     job: &'a Job<'a>,
 }
 
-impl Iterator for Claims<'_> {
+impl Iterator for ItemClaims<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {

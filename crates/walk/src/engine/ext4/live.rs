@@ -9,13 +9,18 @@ use gate::fs::Time;
 use super::crew::Crew;
 use super::rows::may_have_changed;
 use super::tree::{DirectoryState, DirectoryTree, each_inode};
-use crate::engine::stat::{Lister, look_once, walk_below};
+use crate::engine::stat::{DirectoryLister, look_once, walk_below};
 use crate::entry::joined;
 use crate::error::WarningKind;
 
 /// Finds the directories that have changed since a time, and lists these and all others that cannot
 /// be read from the device. If `is_quiet`, nothing has changed in the file system.
-pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_quiet: bool) {
+pub(super) fn reread_changed(
+    crew: &Crew<'_>,
+    tree: &mut DirectoryTree,
+    since: Time,
+    is_quiet: bool,
+) {
     let job = crew.job;
     let mut doubtful: Vec<u32> = if is_quiet {
         tree.faults.keys().copied().collect()
@@ -88,7 +93,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut DirectoryTree, live: &[u32]) {
         let mut again: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
         crew.share(level.len(), 4, &mut again, |again, claims| {
             let mut worker = job.sink.worker();
-            let mut lister = Lister::new(job, look_once);
+            let mut lister = DirectoryLister::new(job, look_once);
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
                 let path = job.dir_path(&place);

@@ -12,7 +12,7 @@ use super::near::WINDOW;
 use super::tree::{DirectoryState, DirectoryTree, FoundNames, ListedInode};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
-use crate::job::{Place, c_name, look_at};
+use crate::job::{JobDirectory, c_name, look_at};
 use crate::moment::{Granularity, may_be_since};
 use crate::sink::Worker;
 
@@ -67,7 +67,7 @@ pub(super) fn emit(crew: &Crew<'_>, tree: &DirectoryTree, since: Time) {
         }
     });
     crew.share(shares, 1, &mut threads, |(), claims| {
-        let mut joiner = Joiner::new(crew, tree, since, shift);
+        let mut joiner = Ext4Joiner::new(crew, tree, since, shift);
         for share in claims.flatten() {
             let sorted = sorted.iter().filter_map(OnceLock::get);
             let orders = sorted.map(|sorted| sorted.share(share));
@@ -109,7 +109,7 @@ impl Sorted {
     }
 }
 
-struct Joiner<'a> {
+struct Ext4Joiner<'a> {
     crew: &'a Crew<'a>,
     tree: &'a DirectoryTree,
     since: Time,
@@ -125,12 +125,12 @@ struct Joiner<'a> {
     /// The directory that was last opened to call statx(2) for its entries.
     opened: Option<(u32, Result<Fd, Errno>)>,
     /// Directories that were created after the names had been read from the device.
-    unknown: Vec<Place>,
+    unknown: Vec<JobDirectory>,
 }
 
-impl<'a> Joiner<'a> {
-    fn new(crew: &'a Crew<'a>, tree: &'a DirectoryTree, since: Time, shift: u32) -> Joiner<'a> {
-        Joiner {
+impl<'a> Ext4Joiner<'a> {
+    fn new(crew: &'a Crew<'a>, tree: &'a DirectoryTree, since: Time, shift: u32) -> Ext4Joiner<'a> {
+        Ext4Joiner {
             crew,
             tree,
             since,
@@ -182,7 +182,7 @@ impl<'a> Joiner<'a> {
             let inode = Inode::parse(superblock, item.inode, raw).filter(|_| !is_torn);
             let meta = inode.and_then(|inode| settled(&inode, self.since, &self.crew.job.top.meta));
             let name = names.name(item);
-            let Some(meta) = meta.or_else(|| self.settle(name)) else {
+            let Some(meta) = meta.or_else(|| self.reread_name(name)) else {
                 continue;
             };
             if meta.is_dir() && !self.tree.has(meta.ino) {
@@ -219,7 +219,7 @@ impl<'a> Joiner<'a> {
     /// Calls statx(2) for a name in the current directory; `None` if it is gone, on a different
     /// mount, or unreadable.
     #[cold]
-    fn settle(&mut self, name: &[u8]) -> Option<Meta> {
+    fn reread_name(&mut self, name: &[u8]) -> Option<Meta> {
         let job = self.crew.job;
         let dir = self.dir;
         if !matches!(self.opened, Some((opened, _)) if opened == dir) {

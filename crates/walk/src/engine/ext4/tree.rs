@@ -10,14 +10,14 @@ use std::ffi::CStr;
 use gate::sync::Mutex;
 use ondisk::FileType;
 use ondisk::ext4::directory::{Name, checksum_holds};
-use ondisk::ext4::{BlockMap, Branch, Error, Found, Inode, Names as OnDisk};
+use ondisk::ext4::{BlockMap, Branch, Error, Inode, Names as OnDisk, NodeEntry};
 
-use super::crew::{Claims, Crew};
+use super::crew::{Crew, ItemClaims};
 use super::device::Device;
 use super::near::{WINDOW, each_row, read_ahead, stretch};
 use crate::entry::append;
 use crate::filter::Matcher;
-use crate::job::{Below, Job, Place};
+use crate::job::{Job, JobDirectory, MountHints};
 use crate::key::DirKey;
 
 /// The directories that were found, and the names in them.
@@ -32,7 +32,7 @@ pub(super) struct DirectoryTree {
     /// Names of directories that had been found under a different name already, each with its
     /// parent.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
-    entered: Marks,
+    entered: NumberSet,
 }
 
 /// How the entries of a directory are read.
@@ -115,7 +115,7 @@ impl DirectoryTree {
             .unwrap_or_default()
     }
 
-    pub(super) fn place(&self, index: u32) -> Place {
+    pub(super) fn place(&self, index: u32) -> JobDirectory {
         let mut names = Vec::new();
         let mut at = index;
         while at != 0 {
@@ -126,7 +126,7 @@ impl DirectoryTree {
         let mut rel = Vec::new();
         names.iter().rev().for_each(|name| append(&mut rel, name));
         let key = self.nodes[index as usize].key;
-        Place { rel, key }
+        JobDirectory { rel, key }
     }
 
     /// Whether a directory with this inode was found on the device.
@@ -161,9 +161,9 @@ impl DirectoryTree {
 
 /// A set of numbers that are mostly close together: a bitmap per 4096 numbers.
 #[derive(Debug, Default)]
-pub(super) struct Marks(HashMap<u64, Box<[u64; 64]>>);
+pub(super) struct NumberSet(HashMap<u64, Box<[u64; 64]>>);
 
-impl Marks {
+impl NumberSet {
     /// Adds a range of numbers to the set. False if any of them was in it.
     fn mark(&mut self, from: u64, count: u64) -> bool {
         let mut is_new = true;
@@ -204,10 +204,10 @@ pub(super) fn descend(crew: &Crew<'_>) -> DirectoryTree {
         state: DirectoryState::Raw,
     });
 
-    let claimed = Mutex::new(Marks::default());
+    let claimed = Mutex::new(NumberSet::default());
     let mut hints = HashMap::from([(0, job.below)]);
     let mut scouts: Vec<_> = (0..crew.threads)
-        .map(|_| Scout::new(crew, &claimed))
+        .map(|_| TreeScanner::new(crew, &claimed))
         .collect();
     let mut fresh = vec![0];
     while !fresh.is_empty() && !job.is_over() {
@@ -267,11 +267,11 @@ pub(super) fn descend(crew: &Crew<'_>) -> DirectoryTree {
 /// belong to a different directory, too, is damaged, and is dropped: the same bytes could otherwise
 /// be read again and again.
 fn sort_spans(
-    mut spans: Vec<Span>,
+    mut spans: Vec<BlockSpan>,
     tree: &mut DirectoryTree,
-    claimed: &Mutex<Marks>,
+    claimed: &Mutex<NumberSet>,
     block_size: u32,
-) -> Vec<Span> {
+) -> Vec<BlockSpan> {
     let mut claimed = claimed.lock();
     spans.sort_unstable_by_key(|span| span.place);
     let most = (WINDOW as u32 / block_size).max(1);
@@ -283,7 +283,7 @@ fn sort_spans(
         }
         while span.blocks > most {
             let blocks = most;
-            pieces.push(Span { blocks, ..span });
+            pieces.push(BlockSpan { blocks, ..span });
             span.place += u64::from(most);
             span.blocks -= most;
             span.is_root = false;
@@ -294,7 +294,7 @@ fn sort_spans(
 }
 
 #[derive(Clone, Copy)]
-struct Span {
+struct BlockSpan {
     place: u64,
     blocks: u32,
     node: u32,
@@ -323,22 +323,22 @@ struct Child {
     is_sure: bool,
 }
 
-struct Here<'a> {
+struct TreeDirectory<'a> {
     node: u32,
-    hint: Option<&'a Below>,
+    hint: Option<&'a MountHints>,
     enters: bool,
 }
 
 /// The state of one thread, with the names and directories that it has found.
-struct Scout<'a> {
+struct TreeScanner<'a> {
     job: &'a Job<'a>,
     device: &'a Device,
-    claimed: &'a Mutex<Marks>,
+    claimed: &'a Mutex<NumberSet>,
     buffer: Vec<u8>,
     matcher: Matcher<'a>,
     names: FoundNames,
     findings: Vec<Finding>,
-    spans: Vec<Span>,
+    spans: Vec<BlockSpan>,
     children: Vec<Child>,
     /// The names of tags (files that exclude their directory), and the directories with such a
     /// name.
@@ -348,11 +348,11 @@ struct Scout<'a> {
     mounts: Vec<(u32, Vec<u8>)>,
 }
 
-type Hints<'a> = HashMap<u32, &'a Below>;
+type Hints<'a> = HashMap<u32, &'a MountHints>;
 
-impl<'a> Scout<'a> {
-    fn new(crew: &'a Crew<'_>, claimed: &'a Mutex<Marks>) -> Scout<'a> {
-        Scout {
+impl<'a> TreeScanner<'a> {
+    fn new(crew: &'a Crew<'_>, claimed: &'a Mutex<NumberSet>) -> TreeScanner<'a> {
+        TreeScanner {
             job: crew.job,
             device: crew.device,
             claimed,
@@ -371,7 +371,7 @@ impl<'a> Scout<'a> {
     /// Reads the inodes of some directories, and finds the blocks of these directories.
     fn inodes(
         &mut self,
-        claims: Claims<'_>,
+        claims: ItemClaims<'_>,
         fresh: &[u32],
         tree: &DirectoryTree,
         hints: &Hints<'_>,
@@ -402,9 +402,9 @@ impl<'a> Scout<'a> {
         let map = BlockMap::new(inode, superblock);
         let mut branches: Vec<Branch> = Vec::new();
         let is_indexed = inode.is_indexed();
-        let mut sort = |found: Found, branches: &mut Vec<Branch>| match found {
-            Found::Branch(branch) => branches.push(branch),
-            Found::Run(run) => self.spans.push(Span {
+        let mut sort = |found: NodeEntry, branches: &mut Vec<Branch>| match found {
+            NodeEntry::Branch(branch) => branches.push(branch),
+            NodeEntry::Run(run) => self.spans.push(BlockSpan {
                 place: run.place,
                 blocks: run.blocks,
                 node,
@@ -446,8 +446,8 @@ impl<'a> Scout<'a> {
 
     fn blocks(
         &mut self,
-        claims: Claims<'_>,
-        spans: &[Span],
+        claims: ItemClaims<'_>,
+        spans: &[BlockSpan],
         tree: &DirectoryTree,
         hints: &Hints<'_>,
     ) {
@@ -455,7 +455,7 @@ impl<'a> Scout<'a> {
         const GAP: u64 = 1;
         let superblock = &self.device.superblock;
         let block_size = superblock.block_size as usize;
-        let lies = |span: &Span| span.place..span.place + u64::from(span.blocks);
+        let lies = |span: &BlockSpan| span.place..span.place + u64::from(span.blocks);
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
             let mut rest = &spans[range];
@@ -469,7 +469,8 @@ impl<'a> Scout<'a> {
                     .device
                     .read(window.start * block_size as u64, &mut buffer);
                 if read.is_err() {
-                    let unread = |span: &Span| Finding::fault(span.node, Error::BlocksUnreadable);
+                    let unread =
+                        |span: &BlockSpan| Finding::fault(span.node, Error::BlocksUnreadable);
                     self.findings.extend(some.iter().map(unread));
                     continue;
                 }
@@ -494,7 +495,7 @@ impl<'a> Scout<'a> {
 
     fn block(
         &mut self,
-        here: &Here<'_>,
+        here: &TreeDirectory<'_>,
         block: &[u8],
         is_root: bool,
         tree: &DirectoryTree,
@@ -512,12 +513,17 @@ impl<'a> Scout<'a> {
         names.end()
     }
 
-    fn here<'h>(&mut self, node: u32, tree: &DirectoryTree, hints: &Hints<'h>) -> Here<'h> {
+    fn here<'h>(
+        &mut self,
+        node: u32,
+        tree: &DirectoryTree,
+        hints: &Hints<'h>,
+    ) -> TreeDirectory<'h> {
         let filter = self.job.filter;
         if filter.wants_paths() {
             self.matcher.enter(&self.job.path(&tree.place(node)));
         }
-        Here {
+        TreeDirectory {
             node,
             hint: hints.get(&node).copied(),
             enters: filter.enters(tree.nodes[node as usize].key.depth + 1),
@@ -525,7 +531,7 @@ impl<'a> Scout<'a> {
     }
 
     #[inline]
-    fn name(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &DirectoryTree) {
+    fn name(&mut self, here: &TreeDirectory<'_>, name: &Name<'_>, tree: &DirectoryTree) {
         if self.tags.iter().any(|tag| tag.to_bytes() == name.name) {
             self.tagged.push(here.node);
         }
@@ -549,8 +555,13 @@ impl<'a> Scout<'a> {
     /// Whether another mount begins at a name; if so, records the mount. The mount table is a hint
     /// that statx(2) confirms.
     #[cold]
-    fn is_crossing(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &DirectoryTree) -> bool {
-        if !Below::is_mount(here.hint, name.name) {
+    fn is_crossing(
+        &mut self,
+        here: &TreeDirectory<'_>,
+        name: &Name<'_>,
+        tree: &DirectoryTree,
+    ) -> bool {
+        if !MountHints::is_mount(here.hint, name.name) {
             return false;
         }
         let (job, dir) = (self.job, tree.place(here.node));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use account::report::AccountReport;
-use account::stacks::{Place, Stack};
+use account::stacks::{Stack, StackDirectory};
 use show::name::printable;
 
 use crate::out::seconds;
@@ -40,7 +40,7 @@ pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
             program => frame(program),
         });
         match stack.place {
-            Place::Directory(path) => {
+            StackDirectory::Directory(path) => {
                 text.push_str(";/");
                 let components = path.split(|&byte| byte == b'/');
                 for component in components.filter(|component| !component.is_empty()) {
@@ -48,9 +48,9 @@ pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
                     text.push_str(&frame(component));
                 }
             }
-            Place::Nameless => text.push_str(";[no path]"),
-            Place::Unheld => text.push_str(";[more files]"),
-            Place::Unexamined => text.push_str(";[not examined]"),
+            StackDirectory::Nameless => text.push_str(";[no path]"),
+            StackDirectory::Unheld => text.push_str(";[more files]"),
+            StackDirectory::Unexamined => text.push_str(";[not examined]"),
         }
         let _ = writeln!(text, ";{} {calls}", stack.call);
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn line(program: &[u8], place: Place<'_>, calls: u64) -> String {
+    fn line(program: &[u8], place: StackDirectory<'_>, calls: u64) -> String {
         let stack = Stack {
             program,
             place,
@@ -85,22 +85,30 @@ mod tests {
         for (program, place, text) in [
             (
                 &b"/bin/ls"[..],
-                Place::Directory(b"/"),
+                StackDirectory::Directory(b"/"),
                 "/bin/ls;/;openat 7",
             ),
             (
                 b"/bin/ls",
-                Place::Directory(b"/a b/c"),
+                StackDirectory::Directory(b"/a b/c"),
                 "/bin/ls;/;a b;c;openat 7",
             ),
             (
                 b"/x;y",
-                Place::Directory(b"/a;b\n/\xff"),
+                StackDirectory::Directory(b"/a;b\n/\xff"),
                 "/x\\x3by;/;a\\x3bb\\n;\\xff;openat 7",
             ),
-            (b"", Place::Nameless, "[unknown program];[no path];openat 7"),
-            (b"a", Place::Unheld, "a;[more files];openat 7"),
-            (b"a", Place::Unexamined, "a;[not examined];openat 7"),
+            (
+                b"",
+                StackDirectory::Nameless,
+                "[unknown program];[no path];openat 7",
+            ),
+            (b"a", StackDirectory::Unheld, "a;[more files];openat 7"),
+            (
+                b"a",
+                StackDirectory::Unexamined,
+                "a;[not examined];openat 7",
+            ),
         ] {
             assert_eq!(line(program, place, 7), format!("{text}\n"));
         }
@@ -113,7 +121,7 @@ mod tests {
             path in prop::collection::vec(any::<u8>(), 0..30),
             calls in any::<u64>(),
         ) {
-            let text = line(&program, Place::Directory(&path), calls);
+            let text = line(&program, StackDirectory::Directory(&path), calls);
             // The regular expression with which flamegraph.pl parses a line:
             // /^(.*)\s+?(\d+(?:\.\d*)?)$/
             let format = regex::Regex::new(r"^[^\n]*;openat (\d+)\n$").unwrap();

@@ -1,6 +1,6 @@
 //! Explanations of redundant call patterns, and of changes that avoid redundant calls.
 
-use account::patterns::{Pattern, Spare};
+use account::patterns::{Pattern, PatternFix};
 use account::whatif::ChangeKind;
 use meter::call::Metered;
 use show::name::printable;
@@ -31,9 +31,9 @@ pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
     let name = program.rsplit(|&byte| byte == b'/').next();
     let name = name.unwrap_or_default();
     match kind {
-        ChangeKind::Spare(Spare::CombineStat) => "one statx instead of stat, open and fstat",
-        ChangeKind::Spare(Spare::CombineXattr) => "listxattr once per file, getxattr by name",
-        ChangeKind::Spare(Spare::SkipXattr) => match name {
+        ChangeKind::Spare(PatternFix::CombineStat) => "one statx instead of stat, open and fstat",
+        ChangeKind::Spare(PatternFix::CombineXattr) => "listxattr once per file, getxattr by name",
+        ChangeKind::Spare(PatternFix::SkipXattr) => match name {
             b"ls" | b"dir" | b"vdir" => "no xattrs: ls without -l",
             b"cp" | b"mv" => "no xattrs: cp -r --preserve=ownership,timestamps",
             b"tar" => "no xattrs: tar without --xattrs, --acls, --selinux",
@@ -41,14 +41,18 @@ pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
             b"rsync" => "no xattrs: rsync without -X and -A",
             _ => "do not ask for extended attributes",
         },
-        ChangeKind::Spare(Spare::KeepStat) => "cache stat results; on NFS, a longer actimeo",
-        ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
-        ChangeKind::Spare(Spare::Buffer) => match name {
+        ChangeKind::Spare(PatternFix::KeepStat) => "cache stat results; on NFS, a longer actimeo",
+        ChangeKind::Spare(PatternFix::CacheMisses) => {
+            "cache failed lookups, or list the directory once"
+        }
+        ChangeKind::Spare(PatternFix::Buffer) => match name {
             b"dd" => "dd with larger blocks: bs=64K",
             _ => "read and write at least 4 KiB at a time",
         },
-        ChangeKind::Spare(Spare::SyncOnce) => "call fsync once per open file",
-        ChangeKind::Spare(Spare::DirectoryFd) => "cd to the directory first, or open it (openat)",
+        ChangeKind::Spare(PatternFix::SyncOnce) => "call fsync once per open file",
+        ChangeKind::Spare(PatternFix::DirectoryFd) => {
+            "cd to the directory first, or open it (openat)"
+        }
         ChangeKind::Bulkstat { .. } => match name {
             b"tar" | b"bsdtar" | b"rsync" => "on XFS, as root: fathom dump DIR -o ARCHIVE",
             b"cp" => "on XFS, as root: read many inodes per call (bulkstat)",
@@ -72,24 +76,26 @@ pub(crate) fn explain_meter(metered: &Metered) -> String {
 /// How to make a change, or why it is impossible.
 pub(crate) fn how(kind: ChangeKind) -> String {
     let how = match kind {
-        ChangeKind::Spare(Spare::CombineStat) => {
+        ChangeKind::Spare(PatternFix::CombineStat) => {
             "use one statx instead of stat, open and fstat (not for files that are mapped)"
         }
-        ChangeKind::Spare(Spare::CombineXattr) => {
+        ChangeKind::Spare(PatternFix::CombineXattr) => {
             "call listxattr once per file, and getxattr by name instead of opening the file"
         }
-        ChangeKind::Spare(Spare::SkipXattr) => {
+        ChangeKind::Spare(PatternFix::SkipXattr) => {
             "do not ask for extended attributes (ls without -l, cp without -a and -p, tar without --xattrs and --acls, bsdtar with --no-xattrs and --no-acls, rsync without -X and -A)"
         }
-        ChangeKind::Spare(Spare::KeepStat) => {
+        ChangeKind::Spare(PatternFix::KeepStat) => {
             "cache the result of stat; on NFS, mount with a longer actimeo"
         }
-        ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
-        ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
-        ChangeKind::Spare(Spare::SyncOnce) => {
+        ChangeKind::Spare(PatternFix::CacheMisses) => {
+            "cache failed lookups, or list the directory once"
+        }
+        ChangeKind::Spare(PatternFix::Buffer) => "read and write at least 4 KiB at a time",
+        ChangeKind::Spare(PatternFix::SyncOnce) => {
             "call fsync once per open file; this saves waiting rather than CPU time"
         }
-        ChangeKind::Spare(Spare::DirectoryFd) => {
+        ChangeKind::Spare(PatternFix::DirectoryFd) => {
             "open the directory once, and look names up relative to it (openat, fstatat)"
         }
         ChangeKind::Bulkstat { .. } => {
@@ -119,7 +125,7 @@ mod tests {
 
     #[test]
     fn advice_names_the_command_of_the_program() {
-        let skip = ChangeKind::Spare(Spare::SkipXattr);
+        let skip = ChangeKind::Spare(PatternFix::SkipXattr);
         let tables = ChangeKind::RawTables { is_asked: true };
         for (kind, program, words) in [
             (skip, "/usr/bin/ls", "ls without -l"),
@@ -131,7 +137,11 @@ mod tests {
             (tables, "/usr/bin/du", "fathom walk DIR --format du"),
             (tables, "/usr/bin/tar", "fathom dump DIR -o ARCHIVE"),
             (tables, "/usr/bin/find", "fathom walk DIR"),
-            (ChangeKind::Spare(Spare::Buffer), "/usr/bin/dd", "bs=64K"),
+            (
+                ChangeKind::Spare(PatternFix::Buffer),
+                "/usr/bin/dd",
+                "bs=64K",
+            ),
         ] {
             let shown = advice(kind, program.as_bytes());
             assert!(shown.contains(words), "{program}: {shown}");

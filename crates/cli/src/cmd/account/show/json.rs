@@ -9,7 +9,7 @@ use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, FileRow, GateTotal, Groups, ProgramTotal};
 use account::waits::Wait;
 use account::whatif::WhatIfChange;
-use meter::call::Ended;
+use meter::call::CommandEnd;
 use show::json_object;
 use show::name::printable;
 
@@ -75,7 +75,7 @@ pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
 }
 
 /// A table row, and the nanoseconds of all system calls, of which it is a share.
-struct Share<'a, T> {
+struct RowShare<'a, T> {
     row: &'a T,
     all: u64,
 }
@@ -105,7 +105,7 @@ json_object!(Json<'_, Wait>, |wait| {
     "gates": wait.gates.iter().map(|(name, sum)| (*name, sum.calls)).collect::<BTreeMap<_, _>>(),
 });
 
-json_object!(Share<'_, ProgramTotal>, |share| {
+json_object!(RowShare<'_, ProgramTotal>, |share| {
     name "program": Some(&share.row.program),
     some "pid": share.row.pid,
     "processes": share.row.processes,
@@ -125,8 +125,8 @@ fn gates_json<'a>(account: &'a AccountReport<'_>) -> BTreeMap<&'static str, Gate
     gates.collect()
 }
 
-fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<Share<'_, ProgramTotal>> {
-    rows.iter().map(|row| Share { row, all }).collect()
+fn programs_json(rows: &[ProgramTotal], all: u64) -> Vec<RowShare<'_, ProgramTotal>> {
+    rows.iter().map(|row| RowShare { row, all }).collect()
 }
 
 json_object!(Json<'_, FileRow<'_>>, |place| {
@@ -186,16 +186,16 @@ json_object!(ModelJson<'_>, |account| {
 });
 
 /// Number of attached processes; `None` if fathom ran a command.
-fn attached(ended: Ended) -> Option<usize> {
+fn attached(ended: CommandEnd) -> Option<usize> {
     match ended {
-        Ended::Detached(processes) => Some(processes),
-        Ended::Exited(_) | Ended::Killed(_) => None,
+        CommandEnd::Detached(processes) => Some(processes),
+        CommandEnd::Exited(_) | CommandEnd::Killed(_) => None,
     }
 }
 
-pub(super) fn signal(ended: Ended) -> Option<i32> {
+pub(super) fn signal(ended: CommandEnd) -> Option<i32> {
     match ended {
-        Ended::Killed(signal) => Some(signal),
-        Ended::Exited(_) | Ended::Detached(_) => None,
+        CommandEnd::Killed(signal) => Some(signal),
+        CommandEnd::Exited(_) | CommandEnd::Detached(_) => None,
     }
 }

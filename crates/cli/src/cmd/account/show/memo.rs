@@ -6,7 +6,7 @@ use std::iter::once;
 use account::Cost;
 use account::memo::Column;
 use show::json_object;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 
 use crate::json::Json;
 
@@ -88,7 +88,7 @@ impl<'a, T> Grid<'a, T> {
         let cell = |option| cell(option).unwrap_or_else(|| "-".to_owned());
         let cells = self.options.iter().map(cell);
         self.table
-            .row(once(what.to_owned()).chain(cells), Tone::Plain);
+            .row(once(what.to_owned()).chain(cells), RowColour::Plain);
     }
 
     pub(crate) fn to_text(&self, style: TableStyle) -> String {
@@ -119,7 +119,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use account::Per;
+    use account::PerKind;
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
         let cost = |overhead, useful| Cost { overhead, useful };
         let today = Column {
             name: "today",
-            costs: Per {
+            costs: PerKind {
                 dir: cost(350.0, 115.0),
                 file: cost(84.0, 15.0),
             },
@@ -139,7 +139,7 @@ mod tests {
         };
         let raw = Column {
             name: "rawdump",
-            costs: Per {
+            costs: PerKind {
                 dir: cost(30.0, 15.0),
                 file: cost(5.0, 15.0),
             },

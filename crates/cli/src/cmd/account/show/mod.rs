@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, FileRow, GateTotal, Groups, ProgramTotal};
-use meter::call::{Ended, Metered};
+use meter::call::{CommandEnd, Metered};
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 
 use crate::out::seconds;
@@ -138,7 +138,10 @@ impl Rows {
                 .pid
                 .map_or_else(|| count(row.processes), |pid| pid.to_string());
             let cells = [id, printable(&row.program).into_owned()];
-            table.row(self.sum(&row.sum).into_iter().chain(cells), Tone::Plain);
+            table.row(
+                self.sum(&row.sum).into_iter().chain(cells),
+                RowColour::Plain,
+            );
         }
         self.finish(&table, all)
     }
@@ -153,7 +156,7 @@ impl Rows {
             let files = row.files.map(count);
             let path = printable(row.path).into_owned();
             let cells = self.sum(&row.sum).into_iter().chain(files).chain([path]);
-            table.row(cells, Tone::Plain);
+            table.row(cells, RowColour::Plain);
         }
         self.finish(&table, all)
     }
@@ -223,10 +226,12 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
     let ended = match metered.ended {
-        Ended::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
-        Ended::Exited(_) => format!("Exit status {status}"),
-        Ended::Detached(1) => "Attached to 1 process".to_owned(),
-        Ended::Detached(processes) => format!("Attached to {} processes", count(processes as u64)),
+        CommandEnd::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
+        CommandEnd::Exited(_) => format!("Exit status {status}"),
+        CommandEnd::Detached(1) => "Attached to 1 process".to_owned(),
+        CommandEnd::Detached(processes) => {
+            format!("Attached to {} processes", count(processes as u64))
+        }
     };
     let lost = match metered.lost {
         0 => String::new(),
@@ -331,7 +336,7 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
             name.to_owned(),
             errors.join(", "),
         ];
-        table.row(cells.into_iter().take(shown), Tone::Plain);
+        table.row(cells.into_iter().take(shown), RowColour::Plain);
     }
     table
 }
@@ -359,7 +364,7 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
             pattern.name().to_owned(),
             example.map_or_else(String::new, |path| printable(path).into_owned()),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     (!patterns.is_empty()).then_some(table)
 }

@@ -2,7 +2,7 @@
 
 use account::report::AccountReport;
 use account::whatif::WhatIfChange;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 
 use super::how::how;
@@ -69,8 +69,8 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
             change.kind.name().to_owned(),
         ];
         let tone = match change.advised {
-            true => Tone::Plain,
-            false => Tone::Dim,
+            true => RowColour::Plain,
+            false => RowColour::Dim,
         };
         table.row(cells, tone);
     }

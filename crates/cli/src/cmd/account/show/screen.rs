@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use account::patterns::Spare;
+use account::patterns::PatternFix;
 use account::report::{AccountReport, FileRow, Groups, ProgramTotal};
 use account::whatif::{ChangeKind, WhatIfChange};
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 
 use crate::out::seconds;
@@ -145,7 +145,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
                 change.kind.name().to_owned(),
                 to_do(change).to_owned(),
             ];
-            table.row(cells.into_iter().take(columns.len()), Tone::Plain);
+            table.row(cells.into_iter().take(columns.len()), RowColour::Plain);
         }
         table
     };
@@ -167,7 +167,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
 fn main_program<'a>(account: &'a AccountReport<'_>, kind: ChangeKind) -> &'a [u8] {
     let programs = account.programs.iter();
     let costliest = match kind {
-        ChangeKind::Spare(Spare::SkipXattr) => {
+        ChangeKind::Spare(PatternFix::SkipXattr) => {
             programs.max_by_key(|program| xattr_calls(&program.gates))
         }
         _ => programs.max_by_key(|program| program.sum.nanos),
@@ -194,7 +194,7 @@ fn processes_table(processes: &[ProgramTotal], rows: usize) -> Table {
     for row in processes.iter().take(rows) {
         let pid = row.pid.unwrap_or_default().to_string();
         let cells = [pid, printable(&row.program).into_owned()];
-        table.row(sum(&row.sum).into_iter().chain(cells), Tone::Plain);
+        table.row(sum(&row.sum).into_iter().chain(cells), RowColour::Plain);
     }
     table
 }
@@ -204,7 +204,7 @@ fn places_table(places: &[FileRow<'_>], rows: usize) -> Table {
     let mut table = Table::new(&columns, rows);
     for row in places.iter().take(rows) {
         let path = printable(row.path).into_owned();
-        table.row(sum(&row.sum).into_iter().chain([path]), Tone::Plain);
+        table.row(sum(&row.sum).into_iter().chain([path]), RowColour::Plain);
     }
     table
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use account::patterns::{FoundPattern, Pattern, Spare};
+use account::patterns::{FoundPattern, Pattern, PatternFix};
 use account::report::Coverage;
 use account::waits::{Wait, WaitKind};
-use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
 use gate::Errno;
-use meter::call::{Choice, Ended};
+use meter::call::{CommandEnd, MeterReason};
 use meter::names::DescriptorKind;
 use proptest::prelude::*;
 use show::serde_json;
@@ -52,21 +52,21 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         example: Some(path.to_vec()),
     };
     let change = WhatIfChange {
-        kind: ChangeKind::Spare(Spare::CacheMisses),
+        kind: ChangeKind::Spare(PatternFix::CacheMisses),
         calls: 1900,
         seconds: 0.005,
         percent: 0.5,
         overhead: 0.006,
         elapsed: Some(0.02),
-        basis: Basis {
+        basis: ReplacedCalls {
             calls: 1900,
             seconds: 0.02,
         },
         advised: true,
     };
     let short = WhatIfChange {
-        kind: ChangeKind::Spare(Spare::KeepStat),
-        basis: Basis {
+        kind: ChangeKind::Spare(PatternFix::KeepStat),
+        basis: ReplacedCalls {
             calls: 99,
             seconds: 0.02,
         },
@@ -109,13 +109,13 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         is_estimate: true,
         metered: Box::leak(Box::new(Metered {
             meter: "ptrace",
-            choice: Choice::Cheapest(Vec::new()),
+            choice: MeterReason::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),
-            ended: Ended::Killed(9),
+            ended: CommandEnd::Killed(9),
             real: Duration::from_millis(10),
             user: Duration::from_millis(1),
             sys: Duration::from_millis(2),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use account::report::AccountReport;
 use account::waits::WaitKind;
 use meter::names::DescriptorKind;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::units::{count, duration};
 
 use super::words::{average, call_count};
@@ -70,7 +70,7 @@ pub(super) fn waits_table(account: &AccountReport<'_>) -> Table {
             plural(wait.kind).to_owned(),
             gates.collect::<Vec<_>>().join(", "),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use account::Per;
+use account::PerKind;
 use account::dump::{
     DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, MeasuredGathering,
 };
 use gate::attribution::Function;
 use show::json_object;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{duration, plural};
 
 use crate::cmd::account::show::memo::Grid;
@@ -49,7 +49,7 @@ json_object!(Json<'_, DumpCost>, |figure| {
     "total": figure.cost.total(),
 });
 
-json_object!(Json<'_, Per<DumpCost>>, |figures| {
+json_object!(Json<'_, PerKind<DumpCost>>, |figures| {
     "dir": Json(&figures.dir),
     "file": Json(&figures.file),
 });
@@ -135,7 +135,7 @@ fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
             format!("{:.1}", row.percent),
             duration(row.cpu.as_secs_f64()),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     table.to_text(style.width, style.color)
 }
@@ -167,7 +167,7 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
             format!("{:.3}", row.each.file),
             purpose.to_owned(),
         ];
-        table.row(cells, Tone::Plain);
+        table.row(cells, RowColour::Plain);
     }
     let mut text = table.to_text(style.width, style.color);
     if !others.is_empty() {
@@ -182,8 +182,11 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
 fn options_text(account: &DumpAccount, style: TableStyle) -> String {
     let mut grid = Grid::new(&account.options, |option| option.name);
     let us = |ms: f64| format!("{:.3}", 1000.0 * ms);
-    type Pick = fn(Per<DumpCost>) -> DumpCost;
-    for (what, pick) in [("Directories", (|f| f.dir) as Pick), ("Files", |f| f.file)] {
+    type CostSelector = fn(PerKind<DumpCost>) -> DumpCost;
+    for (what, pick) in [
+        ("Directories", (|f| f.dir) as CostSelector),
+        ("Files", |f| f.file),
+    ] {
         grid.heading(what);
         let predicted = |option: &GatherOption| Some(pick(option.predicted));
         let measured = |option: &GatherOption| option.measured.map(|measured| pick(measured.each));
@@ -225,7 +228,7 @@ mod tests {
             calls,
             cost: Cost { overhead, useful },
         };
-        let figures = Per {
+        let figures = PerKind {
             dir: figure(6.0, 0.002, 0.001),
             file: figure(1.0, 0.0004, 0.0),
         };
@@ -234,7 +237,7 @@ mod tests {
             function: Function::Information,
             calls,
             ms: 0.0004,
-            each: Per {
+            each: PerKind {
                 dir: per,
                 file: per,
             },

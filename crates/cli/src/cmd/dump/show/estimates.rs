@@ -3,7 +3,7 @@
 use archive::dump::{Estimate, Estimates};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, size};
 
 use crate::json::Json;
@@ -50,7 +50,7 @@ pub(crate) fn table(estimates: &Estimates, style: TableStyle) -> String {
                 size(dump.archive_bytes),
                 since.unwrap_or_else(|| "-".into()).into_owned(),
             ],
-            Tone::Plain,
+            RowColour::Plain,
         );
     }
     table.to_text(style.width, style.color)

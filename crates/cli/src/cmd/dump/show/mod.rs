@@ -11,9 +11,9 @@ use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
 use show::units::{duration, plural, sized};
-use walk::{EngineKind, Explained, FileType};
+use walk::{EngineKind, ExplainedPlan, FileType};
 
-pub(crate) use self::retention::{Pruned, pruned};
+pub(crate) use self::retention::{PruneResult, pruned};
 use crate::json::Json;
 use crate::ranks::show::RankEntries;
 
@@ -38,11 +38,11 @@ pub(crate) struct DumpReport<'a> {
     pub(crate) seconds: Option<f64>,
     pub(crate) account: Option<&'a DumpAccount>,
     /// With `--explain`, all methods of reading metadata for each source.
-    pub(crate) explain: Option<&'a [Possible<'a>]>,
+    pub(crate) explain: Option<&'a [GatherChoice<'a>]>,
     /// The estimated sizes of the dumps, with `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
     /// The dumps that were removed after the dump, or would be.
-    pub(crate) pruned: Option<&'a Pruned<'a>>,
+    pub(crate) pruned: Option<&'a PruneResult<'a>>,
     /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// Number of parts that `--resume` kept from earlier attempts.
@@ -188,7 +188,7 @@ pub(crate) fn note(note: &Note) -> String {
 }
 
 /// A method of reading metadata, and whether it is possible for a source.
-pub(crate) struct Possible<'a> {
+pub(crate) struct GatherChoice<'a> {
     path: &'a [u8],
     gather: Gather,
     /// The engine that would read the metadata.
@@ -196,7 +196,7 @@ pub(crate) struct Possible<'a> {
     why: String,
 }
 
-json_object!(Possible<'_>, |possible| {
+json_object!(GatherChoice<'_>, |possible| {
     name "path": Some(possible.path),
     "gather": possible.gather.name(),
     "engine": possible.engine.map(EngineKind::name),
@@ -205,8 +205,8 @@ json_object!(Possible<'_>, |possible| {
 });
 
 /// All methods of reading metadata for a source. `wanted` is the method of `--gather`.
-pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Possible<'_>> {
-    let Explained { path, plan, .. } = explained;
+pub(crate) fn possible(explained: &ExplainedPlan, wanted: Option<Gather>) -> Vec<GatherChoice<'_>> {
+    let ExplainedPlan { path, plan, .. } = explained;
     let can = |by: EngineKind| Gather::from_engine(by).engine_of(&plan.engines).ok() == Some(by);
     // If the mount does not support the requested method, the next best one is used.
     let fallback = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
@@ -219,7 +219,7 @@ pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Pos
             Ok(_) => "requested, or the fallback of the requested method".to_owned(),
             Err(refused) => refused.to_string(),
         };
-        Possible {
+        GatherChoice {
             path,
             gather,
             engine: engine.ok(),
@@ -229,7 +229,7 @@ pub(crate) fn possible(explained: &Explained, wanted: Option<Gather>) -> Vec<Pos
     Gather::ALL.into_iter().map(possible).collect()
 }
 
-pub(crate) fn explain(possible: &[Possible], style: TableStyle) -> String {
+pub(crate) fn explain(possible: &[GatherChoice], style: TableStyle) -> String {
     use Align::Left;
     let mut out = String::new();
     for rows in possible.chunk_by(|a, b| a.path == b.path) {

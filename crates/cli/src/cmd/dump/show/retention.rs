@@ -4,14 +4,14 @@ use archive::increment::automatic::{Automatic, FullReason};
 use archive::increment::retention::{KeepReason, Period};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{plural, size, sized};
 
 use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, utc_date};
 use crate::date::Zone;
 
 /// The result of `--prune`.
-pub(crate) struct Pruned<'a> {
+pub(crate) struct PruneResult<'a> {
     /// The dumps that are not needed for any restore.
     pub(crate) dumps: Vec<LevelDump<'a>>,
     /// The number of dumps that are kept.
@@ -25,7 +25,7 @@ pub(crate) struct Pruned<'a> {
     pub(crate) is_foreseen: bool,
 }
 
-json_object!(Pruned<'_>, |pruned| {
+json_object!(PruneResult<'_>, |pruned| {
     "dumps": pruned.dumps,
     "kept": pruned.kept,
     "spared": pruned.spared,
@@ -35,12 +35,12 @@ json_object!(Pruned<'_>, |pruned| {
 });
 
 /// The total size of the archives that exist.
-fn present_bytes(pruned: &Pruned<'_>) -> u64 {
+fn present_bytes(pruned: &PruneResult<'_>) -> u64 {
     let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
     archives.fold(0, u64::saturating_add)
 }
 
-pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
+pub(crate) fn pruned(pruned: &PruneResult<'_>) -> String {
     let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
     let bytes = sized(present_bytes(pruned));
     let kept = match pruned.is_foreseen {
@@ -122,7 +122,7 @@ fn reasons(kept: &KeptDump<'_>) -> String {
 }
 
 /// The table of all dumps, oldest first.
-pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> String {
+pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
         ("DATE", Align::Left),
@@ -153,7 +153,7 @@ pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> Stri
                 why,
                 archive_cell(record),
             ],
-            Tone::Plain,
+            RowColour::Plain,
         );
     }
     table.to_text(style.width, style.color)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
-use ::show::table::{Table, TableStyle, Tone};
+use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration};
 use account::figures::Figure;
 use pathsearch::{
@@ -265,7 +265,11 @@ fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) 
             directory.lookups.kind().name().to_owned(),
             file_system(directory.fstype.as_deref(), directory.network),
         ];
-        let tone = if misses == 0 { Tone::Dim } else { Tone::Plain };
+        let tone = if misses == 0 {
+            RowColour::Dim
+        } else {
+            RowColour::Plain
+        };
         table.row(cells, tone);
     }
     let rest = more(directories.len() - shown, "directory", "directories");
@@ -444,10 +448,10 @@ mod tests {
 
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
-    use meter::call::{Choice, Ended, Metered};
+    use meter::call::{CommandEnd, MeterReason, Metered};
     use pathsearch::{
         Change, DirectoryLookups, PathProposal, Prices, RttSource, StartRequests, StartTime, Trace,
-        Try,
+        TriedPath,
     };
 
     use super::fixes::fix_savings;
@@ -456,7 +460,7 @@ mod tests {
     const MISS: Count = Count { hits: 0, misses: 1 };
 
     fn sample() -> SearchReport {
-        let tried = |path: &[u8], hits| Try {
+        let tried = |path: &[u8], hits| TriedPath {
             path: path.to_vec(),
             count: Count {
                 hits,
@@ -520,13 +524,13 @@ mod tests {
     fn metered() -> Metered {
         Metered {
             meter: "ptrace",
-            choice: Choice::Exact,
+            choice: MeterReason::Exact,
             warnings: Vec::new(),
             totals: Vec::new(),
             unfinished: 0,
             lost: 0,
             overhead: Duration::ZERO,
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::from_millis(2),
             user: Duration::ZERO,
             sys: Duration::ZERO,

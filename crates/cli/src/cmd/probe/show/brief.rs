@@ -3,7 +3,7 @@
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle};
 use ::show::units::{duration, plural, size};
-use probe::{Measured, Price, Quantity};
+use probe::{MeasuredFinding, Price, Quantity};
 
 use super::{Report, compared, heading, target};
 
@@ -93,7 +93,7 @@ fn calls(prices: &[Price]) -> Table {
 fn io_line(report: Report<'_>) -> String {
     let measured = &report.report.measured;
     // All findings of an experiment carry its total I/O, so count only the first.
-    let mut of_experiments: Vec<&Measured> = measured.iter().collect();
+    let mut of_experiments: Vec<&MeasuredFinding> = measured.iter().collect();
     of_experiments.dedup_by_key(|it| it.finding.quantity.experiment());
     let used = of_experiments.iter().map(|it| it.io_bytes);
     let (read, written) = used.fold((0, 0), |(read, written), used| {

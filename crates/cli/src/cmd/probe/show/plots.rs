@@ -1,6 +1,6 @@
 //! Plots of series of samples in the form of the paper, and of system call prices.
 
-use probe::{Finding, Kind, Price, Series, combined, judge, marks};
+use probe::{Finding, Kind, Price, Series, combined, evaluate, marks};
 use show::figure::{Dot, Dots, Plot, dots_svg};
 use show::units::duration;
 
@@ -14,7 +14,7 @@ pub(crate) fn plot_of(series: &Series) -> Plot {
         _ => usize::MAX,
     };
     let runs = series.runs.iter().map(|run| *run as f64);
-    let found = judge(series).into_iter().next();
+    let found = evaluate(series).into_iter().next();
     Plot {
         title: title(series),
         note: found.map_or(String::new(), |finding| note(&finding, series)),

@@ -1,13 +1,13 @@
 //! The current activity of a survey, in words.
 
 use show::name::printable;
-use survey::{Activity, StepKind, TRIALS, Turn};
+use survey::{Activity, StepKind, StepRun, TRIALS};
 
 use crate::progress::Progress;
 
 /// The progress of a survey: `7 of 9, program starts, 1 of 2`.
-pub(crate) fn stage(turn: &Turn) -> String {
-    let Turn { step, nth, turns } = turn;
+pub(crate) fn stage(turn: &StepRun) -> String {
+    let StepRun { step, nth, turns } = turn;
     let stage = format!("{} of {}, {}", step.number(), StepKind::COUNT, step.name());
     match turns {
         0 | 1 => stage,

@@ -1,6 +1,6 @@
 //! Anomalies of mounts, in words.
 
-use ::mounts::diagnosis::{Anomaly, AnomalyKind, Diagnosis};
+use ::mounts::diagnosis::{AnomalyKind, Diagnosis, MountAnomaly};
 use ::mounts::fault::Fault;
 use show::name::printable;
 use show::units::{plural, sized};
@@ -24,33 +24,35 @@ pub(crate) fn all(diagnosis: &Diagnosis<'_>) -> String {
     texts.join("; ")
 }
 
-fn text(anomaly: &Anomaly<'_>) -> String {
+fn text(anomaly: &MountAnomaly<'_>) -> String {
     let text = match anomaly {
-        Anomaly::Hung => "hung: it does not answer",
-        Anomaly::Stale => "stale: its server or device is gone",
-        Anomaly::Slow => "slow to answer",
-        Anomaly::Denied => "access denied",
-        Anomaly::Failing(Fault::ReadOnly) => {
+        MountAnomaly::Hung => "hung: it does not answer",
+        MountAnomaly::Stale => "stale: its server or device is gone",
+        MountAnomaly::Slow => "slow to answer",
+        MountAnomaly::Denied => "access denied",
+        MountAnomaly::Failing(Fault::ReadOnly) => {
             "failing: an error has made it read-only; the kernel log (dmesg) has the reason"
         }
-        Anomaly::Failing(Fault::ShutDown) => "failing: it was shut down; nothing can be read",
-        Anomaly::Failing(Fault::Errors(errors)) => {
+        MountAnomaly::Failing(Fault::ShutDown) => "failing: it was shut down; nothing can be read",
+        MountAnomaly::Failing(Fault::Errors(errors)) => {
             let errors = plural(*errors, "error", "errors");
             return format!("failing: it has recorded {errors}; unmount it and run fsck");
         }
-        Anomaly::Hidden { at_same_path: true } => "hidden: another mount is on the same directory",
-        Anomaly::Hidden {
+        MountAnomaly::Hidden { at_same_path: true } => {
+            "hidden: another mount is on the same directory"
+        }
+        MountAnomaly::Hidden {
             at_same_path: false,
         } => "hidden: another mount is on a parent directory",
-        Anomaly::OnFile => "mounted on a file: programs that search only directories miss it",
-        Anomaly::Covers(beneath) => {
+        MountAnomaly::OnFile => "mounted on a file: programs that search only directories miss it",
+        MountAnomaly::Covers(beneath) => {
             return format!(
                 "hides {} ({}) in the directory below it",
                 plural(beneath.files, "file", "files"),
                 sized(beneath.bytes)
             );
         }
-        Anomaly::Duplicate(first) => {
+        MountAnomaly::Duplicate(first) => {
             return format!(
                 "the same files as {}: a walk of both reads them twice",
                 printable(first)

@@ -2,13 +2,13 @@
 
 use show::units::{count, duration, sized};
 
-use survey::bounded::{Bounded, StoppedEngine};
-use survey::{Effort, Walking};
+use survey::bounded::{LimitedWalk, StoppedEngine};
+use survey::{WalkCosts, WalkTime};
 
 use crate::cmd::walk::show::ComparisonText;
 
 /// The comparison of the engines; for a stopped engine, with the estimated time for all inodes.
-pub(crate) fn comparison(walking: &Walking) -> ComparisonText<'_> {
+pub(crate) fn comparison(walking: &WalkCosts) -> ComparisonText<'_> {
     let mut comparison = ComparisonText::new(&walking.engines);
     for left in &mut comparison.left_out {
         let mut stopped = walking.stopped.iter();
@@ -19,7 +19,7 @@ pub(crate) fn comparison(walking: &Walking) -> ComparisonText<'_> {
 }
 
 /// The entries, time and disk reads of a walk until it was stopped.
-pub(crate) fn stopped(bounded: &Bounded) -> String {
+pub(crate) fn stopped(bounded: &LimitedWalk) -> String {
     let reads = if bounded.bytes > 0 {
         format!(" and {} of disk reads", sized(bounded.bytes))
     } else {
@@ -35,7 +35,7 @@ pub(crate) fn stopped(bounded: &Bounded) -> String {
 }
 
 /// The estimated time for all inodes; `None` if their number is unknown.
-pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
+pub(crate) fn duration_estimate(bounded: &LimitedWalk) -> Option<String> {
     let (seconds, inodes) = (bounded.whole_seconds()?, count(bounded.inodes?));
     Some(format!(
         "all {inodes} files of the file system take {} at that rate",
@@ -44,32 +44,32 @@ pub(crate) fn duration_estimate(bounded: &Bounded) -> Option<String> {
 }
 
 /// The estimated time of a stopped walk, or else its rate.
-pub(crate) fn how_far(bounded: &Bounded) -> String {
+pub(crate) fn how_far(bounded: &LimitedWalk) -> String {
     match bounded.whole_seconds() {
         Some(seconds) => format!("estimated {}", duration(seconds)),
         None => format!("{} entries a second", count(bounded.rate() as u64)),
     }
 }
 
-pub(crate) fn effort_figure(effort: &Effort<'_>) -> String {
+pub(crate) fn effort_figure(effort: &WalkTime<'_>) -> String {
     match effort {
-        Effort::Ms(ms) => duration(ms / 1e3),
-        Effort::Bounded(bounded) => how_far(bounded),
-        Effort::Stopped(stopped) => match effort.seconds() {
+        WalkTime::Ms(ms) => duration(ms / 1e3),
+        WalkTime::Bounded(bounded) => how_far(bounded),
+        WalkTime::Stopped(stopped) => match effort.seconds() {
             Some(seconds) => format!("estimated {}", duration(seconds)),
             None => stopped.why.to_string(),
         },
     }
 }
 
-pub(crate) fn part_walked(bounded: &Bounded) -> Option<String> {
+pub(crate) fn part_walked(bounded: &LimitedWalk) -> Option<String> {
     Some(match bounded.levels? {
         1 => "the upper level".to_owned(),
         levels => format!("the upper {levels} levels"),
     })
 }
 
-pub(crate) fn sentences(bounded: &Bounded) -> Vec<String> {
+pub(crate) fn sentences(bounded: &LimitedWalk) -> Vec<String> {
     let mut sentences = vec![format!(
         "The tree exceeds the limits of a survey: {}.",
         stopped(bounded)
@@ -110,7 +110,7 @@ mod tests {
     fn whole_tree_is_estimated_from_the_part_that_was_walked() {
         let bounded = |entries, inodes, levels| {
             let (seconds, bytes) = (2.0, 96 << 20);
-            Bounded {
+            LimitedWalk {
                 engine: walk::EngineKind::Threads,
                 entries,
                 seconds,

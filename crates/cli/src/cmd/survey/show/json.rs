@@ -8,10 +8,10 @@ use mounts::check::Verdict;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
-use survey::bounded::Bounded;
+use survey::bounded::LimitedWalk;
 use survey::capacity::FileSystem;
-use survey::cost::{ActivityCost, Amount};
-use survey::{Machine, Mounted, Section, StepTaken, Survey, Walking, activity_costs};
+use survey::cost::{ActivityCost, CostAmount};
+use survey::{Machine, Section, StepTaken, Survey, SurveyedMounts, WalkCosts, activity_costs};
 use walk::DirectoryCount;
 
 use super::missing::{text, unseen};
@@ -22,7 +22,7 @@ use crate::cmd::mounts::methods::JsonComparison;
 use crate::cmd::mounts::show::Mounts;
 use crate::cmd::probe::show::{figures_of_findings, figures_of_prices};
 use crate::cmd::survey::command::Commands;
-use crate::cmd::walk::show::{Choices, calls_per_entry};
+use crate::cmd::walk::show::{EngineChoices, calls_per_entry};
 use crate::json::Json;
 
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -111,11 +111,11 @@ pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
 }
 
 /// The mounts in the form of the JSON of `fathom mounts --compare`.
-struct JsonMounts<'a>(&'a Survey<'a>, &'a Mounted);
+struct JsonMounts<'a>(&'a Survey<'a>, &'a SurveyedMounts);
 
 impl Serialize for JsonMounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let JsonMounts(survey, Mounted { report, .. }) = self;
+        let JsonMounts(survey, SurveyedMounts { report, .. }) = self;
         let methods = survey.found.methods.as_ref();
         let compare = methods.map(|compared| JsonComparison {
             comparison: &compared.comparison,
@@ -173,10 +173,10 @@ fn costs(survey: &Survey<'_>) -> Vec<PricedActivity> {
     let cost = |cost: &ActivityCost<'_>| PricedActivity {
         name: cost.activity.name(),
         command: cost.command,
-        unit: cost.now.map(Amount::unit),
-        now: cost.now.map(Amount::value),
-        is_estimated: cost.now.is_some_and(Amount::is_estimated),
-        possible: cost.possible.map(Amount::value),
+        unit: cost.now.map(CostAmount::unit),
+        now: cost.now.map(CostAmount::value),
+        is_estimated: cost.now.is_some_and(CostAmount::is_estimated),
+        possible: cost.possible.map(CostAmount::value),
         how: means(cost, &commands),
     };
     activity_costs(survey).iter().map(cost).collect()
@@ -221,10 +221,10 @@ json_object!(Json<'_, Machine>, |it| {
     "deep": it.deep,
 });
 
-json_object!(Json<'_, Walking>, |it| {
+json_object!(Json<'_, WalkCosts>, |it| {
     "engine": it.part.engine.name(),
     "why": it.part.reason.to_string(),
-    "explain": Choices(&it.engines.explained),
+    "explain": EngineChoices(&it.engines.explained),
     "compare": bounded::comparison(it),
     "bounded": it.bounded.as_ref().map(Json),
     "directories": it.directories.iter().map(Json).collect::<Vec<_>>(),
@@ -237,7 +237,7 @@ json_object!(Json<'_, DirectoryCount>, |it| {
     "allocated": it.allocated,
 });
 
-json_object!(Json<'_, Bounded>, |it| {
+json_object!(Json<'_, LimitedWalk>, |it| {
     "engine": it.engine.name(),
     "entries": it.entries,
     "seconds": it.seconds,

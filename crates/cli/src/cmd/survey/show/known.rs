@@ -4,11 +4,11 @@ use probe::{Unit, Value};
 use show::name::printable;
 
 use crate::cmd::probe::show::{Report, value_text};
-use survey::Probed;
-use survey::known::{CacheSize, Known};
+use survey::ProbedFileSystem;
+use survey::known::{CacheSize, PropertyValue};
 
 /// The results of the experiments, as `probe` prints them.
-pub(crate) fn report(probed: &Probed) -> Report<'_> {
+pub(crate) fn report(probed: &ProbedFileSystem) -> Report<'_> {
     Report {
         dir: Some(&probed.dir),
         report: &probed.report,
@@ -20,12 +20,12 @@ pub(crate) fn bytes_text(value: &Value) -> String {
 }
 
 /// The text of a property in a table cell.
-pub(crate) fn known_text(known: Known<'_>) -> String {
+pub(crate) fn known_text(known: PropertyValue<'_>) -> String {
     match known {
-        Known::Measured(value) => bytes_text(value),
-        Known::Stated(value) => format!("{} (from the kernel)", bytes_text(value)),
-        Known::Unknown => "cannot tell".to_owned(),
-        Known::NotMeasured => "not measured".to_owned(),
+        PropertyValue::Measured(value) => bytes_text(value),
+        PropertyValue::Stated(value) => format!("{} (from the kernel)", bytes_text(value)),
+        PropertyValue::Unknown => "cannot tell".to_owned(),
+        PropertyValue::NotMeasured => "not measured".to_owned(),
     }
 }
 
@@ -39,15 +39,19 @@ pub(crate) fn cache_text(cache: CacheSize<'_>) -> String {
 
 /// A sentence about a property: `measured` with the value in place of `%`, or else that `what` is
 /// unknown.
-pub(crate) fn known_sentence(known: Known<'_>, measured: &str, what: &str) -> Option<String> {
+pub(crate) fn known_sentence(
+    known: PropertyValue<'_>,
+    measured: &str,
+    what: &str,
+) -> Option<String> {
     match known {
-        Known::Measured(value) => Some(measured.replace('%', &bytes_text(value))),
-        Known::Stated(value) => Some(format!(
+        PropertyValue::Measured(value) => Some(measured.replace('%', &bytes_text(value))),
+        PropertyValue::Stated(value) => Some(format!(
             "{what} could not be measured (the kernel reports {})",
             bytes_text(value)
         )),
-        Known::Unknown => Some(format!("{what} could not be measured")),
-        Known::NotMeasured => None,
+        PropertyValue::Unknown => Some(format!("{what} could not be measured")),
+        PropertyValue::NotMeasured => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use show::name::printable;
 use show::units::duration;
-use survey::{ComparedMethods, Failure, Missing, SkippedMethods, Task, Unseen};
+use survey::{ComparedMethods, Failure, Missing, PrivilegedResult, SkippedMethods, Task};
 
 use crate::cmd::mounts::methods::{self, LeftOut};
 use crate::cmd::probe::show::hinted;
@@ -76,17 +76,17 @@ fn failed(Failure { task, cause }: &Failure) -> String {
     format!("{task}: {cause}")
 }
 
-pub(crate) fn unseen(unseen: &Unseen) -> String {
+pub(crate) fn unseen(unseen: &PrivilegedResult) -> String {
     let text = match unseen {
-        Unseen::UnreadableDirectories => "directories that this user cannot read",
-        Unseen::Experiments(dir) => {
+        PrivilegedResult::UnreadableDirectories => "directories that this user cannot read",
+        PrivilegedResult::Experiments(dir) => {
             return format!(
                 "experiments at '{}', where this user cannot create files",
                 printable(dir)
             );
         }
-        Unseen::BulkEngines => "the engines bulkstat, btrfs and ext4",
-        Unseen::BpfMeter => "the meter bpf, which has the lowest overhead",
+        PrivilegedResult::BulkEngines => "the engines bulkstat, btrfs and ext4",
+        PrivilegedResult::BpfMeter => "the meter bpf, which has the lowest overhead",
     };
     text.to_owned()
 }

@@ -4,7 +4,7 @@ use mounts::Point as Mount;
 use show::name::printable;
 use show::table::TableStyle;
 use show::units::{duration, size};
-use survey::{ComparedMethods, Mounted, Section, Survey};
+use survey::{ComparedMethods, Section, Survey, SurveyedMounts};
 
 use self::points::Point;
 use super::command::Commands;
@@ -180,7 +180,7 @@ impl Text<'_> {
         }
     }
 
-    fn mount_table(&mut self, Mounted { report, .. }: &Mounted) {
+    fn mount_table(&mut self, SurveyedMounts { report, .. }: &SurveyedMounts) {
         let is_hidden = |point: &&Mount| point.hidden;
         match report.points.iter().filter(is_hidden).count() {
             0 => {}

@@ -7,7 +7,7 @@ use probe::{Experiment, ProbeReport};
 use show::json_object;
 use show::name::printable;
 use show::units::{count, duration, plural, size, sized};
-use survey::bounded::{Bounded, StoppedEngine};
+use survey::bounded::{LimitedWalk, StoppedEngine};
 use survey::capacity::Capacity;
 use survey::{Command, Conclusion, Cost, Section, Statement, Survey};
 
@@ -21,7 +21,7 @@ use crate::cmd::account::show::how::how;
 use crate::cmd::probe::show::value_text;
 use crate::cmd::survey::command::Commands;
 use crate::cmd::walk::show::agreement_text;
-use survey::known::{BLOCK, CacheSize, Known, READAHEAD};
+use survey::known::{BLOCK, CacheSize, PropertyValue, READAHEAD};
 use walk::compare::Agreement;
 
 /// A finding or an advice, in words.
@@ -229,13 +229,13 @@ fn file_system(
     others: u64,
     commands: &Commands,
 ) -> (String, String) {
-    let block = Known::new(report, &BLOCK);
-    let readahead = Known::new(report, &READAHEAD);
+    let block = PropertyValue::new(report, &BLOCK);
+    let readahead = PropertyValue::new(report, &READAHEAD);
     let cache = CacheSize::new(report);
-    let is_unmeasured = cache == CacheSize::Known(Known::NotMeasured);
+    let is_unmeasured = cache == CacheSize::Known(PropertyValue::NotMeasured);
     let memory = memory.filter(|_| is_unmeasured).map(size);
     let figure = |what, known| {
-        (known != Known::NotMeasured).then(|| format!("{what} {}", known_text(known)))
+        (known != PropertyValue::NotMeasured).then(|| format!("{what} {}", known_text(known)))
     };
     let figures = [
         figure("block", block),
@@ -305,7 +305,7 @@ fn times_as_long(plain: &Cost, cost: &Cost) -> String {
 /// a part of the tree.
 fn bounded_walk(
     root: &str,
-    bounded: &Bounded,
+    bounded: &LimitedWalk,
     cost: Option<&Cost>,
     plain: Option<&Cost>,
 ) -> (String, String) {

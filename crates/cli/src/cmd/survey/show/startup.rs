@@ -4,7 +4,7 @@ use base::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone};
+use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 use survey::conclude::useful_fixes;
 
@@ -35,7 +35,7 @@ json_object!(Json<'_, ProgramStart>, |start| {
     "requests": start.requests,
     "seconds_far": start.remote_seconds,
     "fixes": Json(&start.fixes[..]),
-    "directories": start.directories.iter().map(Searched).collect::<Vec<_>>(),
+    "directories": start.directories.iter().map(SearchedDirectory).collect::<Vec<_>>(),
 });
 
 /// Median, minimum and maximum time of several starts.
@@ -48,9 +48,9 @@ json_object!(Spread, |this| {
 });
 
 /// The lookups of a program in a directory; `fathom pathsearch --json` has more details.
-struct Searched<'a>(&'a DirectoryReport);
+struct SearchedDirectory<'a>(&'a DirectoryReport);
 
-json_object!(Searched<'_>, |searched| {
+json_object!(SearchedDirectory<'_>, |searched| {
     name "dir": Some(&searched.0.dir),
     "hits": searched.0.lookups.counts.total().hits,
     "misses": searched.0.lookups.counts.total().misses,
@@ -112,8 +112,8 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
             shown(here.map(|here| here.misses)),
         ];
         let tone = match element.state {
-            ElementState::Missing | ElementState::Duplicate(_) => Tone::Dim,
-            ElementState::Ok | ElementState::Unknown => Tone::Plain,
+            ElementState::Missing | ElementState::Duplicate(_) => RowColour::Dim,
+            ElementState::Ok | ElementState::Unknown => RowColour::Plain,
         };
         table.row(cells, tone);
     }

@@ -4,10 +4,10 @@ use base::path::below;
 use mounts::check::Verdict;
 use mounts::is_pseudo;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone, cut};
+use show::table::{Align, RowColour, Table, TableStyle, cut};
 use show::units::{duration, plural, size};
 use survey::capacity::{FileSystem, FsState};
-use survey::cost::{Activity, ActivityCost, Amount, Means};
+use survey::cost::{Activity, ActivityCost, CostAmount, CostReduction};
 
 use super::points::{Point, short_change};
 use crate::cmd::survey::command::Commands;
@@ -99,9 +99,9 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
             printable(&one.fstype).into_owned(),
         ];
         let tone = if one.state.is_bad() {
-            Tone::Bad
+            RowColour::Bad
         } else {
-            Tone::Plain
+            RowColour::Plain
         };
         table.row(cells, tone);
     }
@@ -208,29 +208,29 @@ fn activity(cost: &ActivityCost<'_>) -> String {
     program.map_or(name.to_owned(), |program| format!("{name} ({program})"))
 }
 
-fn amount(amount: Amount) -> String {
+fn amount(amount: CostAmount) -> String {
     match amount {
-        Amount::Seconds(seconds) => duration(seconds),
-        Amount::EstimatedSeconds(seconds) => format!("estimated {}", duration(seconds)),
-        Amount::Bytes(bytes) => size(bytes),
-        Amount::EstimatedBytes(bytes) => format!("estimated {}", size(bytes)),
-        Amount::AtMostBytes(bytes) => format!("up to {}", size(bytes)),
+        CostAmount::Seconds(seconds) => duration(seconds),
+        CostAmount::EstimatedSeconds(seconds) => format!("estimated {}", duration(seconds)),
+        CostAmount::Bytes(bytes) => size(bytes),
+        CostAmount::EstimatedBytes(bytes) => format!("estimated {}", size(bytes)),
+        CostAmount::AtMostBytes(bytes) => format!("up to {}", size(bytes)),
     }
 }
 
 /// The way to the possible cost; or the command that would measure an unknown one.
 pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     let text = match (cost.by, cost.activity) {
-        (Means::Fastest, _) => "nothing measured here costs less",
-        (Means::Engine(engine), _) => return format!("fathom walk, engine {engine}"),
-        (Means::Increments, _) => "fathom dump --since, 1 % of files changed",
-        (Means::Change(change), _) => return short_change(change),
-        (Means::NoChange, _) => "no change saves 10 ms and 5 %",
-        (Means::Cached, _) => "keep names and inodes in memory",
-        (Means::Batches, _) => "write more before each fsync",
-        (Means::Deep, Activity::Stat) => "cached; --deep measures it uncached, too",
-        (Means::Deep, _) => "--deep walks further",
-        (Means::Measure(section), _) => return commands.gather(section),
+        (CostReduction::Fastest, _) => "nothing measured here costs less",
+        (CostReduction::Engine(engine), _) => return format!("fathom walk, engine {engine}"),
+        (CostReduction::Increments, _) => "fathom dump --since, 1 % of files changed",
+        (CostReduction::Change(change), _) => return short_change(change),
+        (CostReduction::NoChange, _) => "no change saves 10 ms and 5 %",
+        (CostReduction::Cached, _) => "keep names and inodes in memory",
+        (CostReduction::Batches, _) => "write more before each fsync",
+        (CostReduction::Deep, Activity::Stat) => "cached; --deep measures it uncached, too",
+        (CostReduction::Deep, _) => "--deep walks further",
+        (CostReduction::Measure(section), _) => return commands.gather(section),
     };
     text.to_owned()
 }

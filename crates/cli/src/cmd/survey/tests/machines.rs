@@ -9,7 +9,7 @@ use mounts::Point;
 use mounts::check::Verdict;
 use ondisk::Content;
 use survey::capacity::Capacity;
-use survey::{Missing, Section, StepState, StepTaken, Unseen};
+use survey::{Missing, PrivilegedResult, Section, StepState, StepTaken};
 use walk::{Digest, DirectoryCount, EngineKind};
 
 use super::super::show::page::html;
@@ -270,10 +270,10 @@ pub(super) fn ordinary_user() -> Owned {
     let mut owned = laptop();
     owned.machine.root = false;
     owned.machine.unseen = vec![
-        Unseen::BulkEngines,
-        Unseen::BpfMeter,
-        Unseen::UnreadableDirectories,
-        Unseen::Experiments(b"/boot/efi".to_vec()),
+        PrivilegedResult::BulkEngines,
+        PrivilegedResult::BpfMeter,
+        PrivilegedResult::UnreadableDirectories,
+        PrivilegedResult::Experiments(b"/boot/efi".to_vec()),
     ];
     owned.root = b"/home/ada".to_vec();
     owned

@@ -12,7 +12,7 @@ use mounts::{Point as Mount, PointKind};
 use ondisk::Content;
 use pathsearch::Change;
 use probe::finding::{CacheBound, Outcome, Source};
-use probe::{Error, Experiment, Measured, Quantity};
+use probe::{Error, Experiment, MeasuredFinding, Quantity};
 use survey::{Failure, Missing, Section, Survey, Task};
 use walk::{Digest, EngineKind};
 
@@ -348,7 +348,7 @@ fn unknown_figures_are_stated_as_unknown() {
     let mut owned = Owned::new();
     let seconds = Duration::from_millis(1250);
     owned.stop_engines(NoRun::Moved(67_213_722, seconds), Some(5600));
-    let of_cache = |one: &Measured| one.finding.quantity.experiment() == Experiment::Cache;
+    let of_cache = |one: &MeasuredFinding| one.finding.quantity.experiment() == Experiment::Cache;
     owned.results().retain(|one| !of_cache(one));
     owned.results()[2].finding.outcome = Outcome::Unknown(Error::OutOfTime);
     let survey = owned.survey();

@@ -64,14 +64,14 @@ pub(super) fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterato
 /// The template of one block, which a `details` element uses for its inner blocks.
 #[derive(Template)]
 #[template(path = "block.html")]
-struct Alone<'a> {
+struct SingleBlock<'a> {
     part: &'a Block,
 }
 
 impl Block {
     pub(super) fn to_html(&self) -> String {
         // Rendering into a string cannot fail.
-        Alone { part: self }.render().unwrap_or_default()
+        SingleBlock { part: self }.render().unwrap_or_default()
     }
 
     /// The reason why a section is missing, and the command that measures it.

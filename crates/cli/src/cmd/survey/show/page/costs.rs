@@ -6,7 +6,7 @@ use pathsearch::{ProgramStart, StartupReport, is_worthwhile};
 use show::figure::{Bar, bars};
 use show::units::{duration, size};
 use survey::conclude::useful_fixes;
-use survey::{Section, Survey, Walking};
+use survey::{Section, Survey, WalkCosts};
 use walk::EngineKind;
 
 use super::block::Block;
@@ -47,7 +47,7 @@ fn group<const N: usize>(
     (!costs.is_empty()).then(|| Block::Plot(bars(title, &costs), note))
 }
 
-fn scan(walking: &Walking) -> Option<Block> {
+fn scan(walking: &WalkCosts) -> Option<Block> {
     let engines = walking.engines.engines.iter();
     let times = engines.filter_map(|it| Some((it.engine, median_ms(&it.runs, |t| t.real)? / 1e3)));
     let times: Vec<(EngineKind, f64)> = times.collect();

@@ -8,7 +8,7 @@ use ondisk::utc;
 use show::html::shell;
 use show::name::printable;
 use show::units::{duration, plural, size};
-use survey::{Found, Section, Survey};
+use survey::{Section, Survey, SurveyResults};
 
 use self::costs::costs;
 use self::mounts::mounts;
@@ -141,7 +141,7 @@ fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
             blocks: blocks.unwrap_or_else(|| vec![Block::missing(section, survey)]),
         });
     };
-    let Found {
+    let SurveyResults {
         mounts: mounted,
         walking: walk,
         dump,

@@ -13,7 +13,7 @@ use show::figure::{Dot, Dots, dots};
 use show::name::printable;
 use show::table::{Align, Table};
 use show::units::{count, duration, plural, sized};
-use survey::{Command, ComparedMethods, Mounted, Section, Survey};
+use survey::{Command, ComparedMethods, Section, Survey, SurveyedMounts};
 
 use super::block::{Block, Branch, MAX_ROWS, MAX_SENTENCES, Tree, more, plot, table, texts};
 use crate::cmd::mounts::methods::methods_table;
@@ -22,7 +22,7 @@ use crate::cmd::mounts::tree;
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::{anomalies, missing};
 
-pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
+pub(crate) fn mounts(survey: &Survey<'_>, mounted: &SurveyedMounts) -> Vec<Block> {
     let commands = Commands::from_survey(survey);
     let report = &mounted.report;
     let points = &report.points;

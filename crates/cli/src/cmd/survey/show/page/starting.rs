@@ -7,7 +7,7 @@ use crate::cmd::survey::show::startup::{foot, path_table, started_table, useless
 use crate::out::seconds;
 use pathsearch::{ProgramStart, StartupReport};
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::units::{count, duration};
 use survey::Command;
 use survey::conclude::useful_fixes;
@@ -87,7 +87,7 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
             count(total.hits),
             duration(seconds(searched.lookups.nanos)),
         ];
-        rows.row(cells, Tone::Plain);
+        rows.row(cells, RowColour::Plain);
     }
     let caption = format!("Directories with failed lookups of {}", one.command);
     let mut blocks = vec![

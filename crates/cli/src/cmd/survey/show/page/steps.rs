@@ -9,7 +9,7 @@ use crate::out::json_warnings;
 use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::units::{duration, size};
 use survey::{Missing, Section, StepState, StepTaken, Survey};
 
@@ -143,9 +143,9 @@ fn steps_table(steps: &[StepTaken]) -> Table {
         table.row(
             cells,
             if step.state == StepState::Done {
-                Tone::Plain
+                RowColour::Plain
             } else {
-                Tone::Dim
+                RowColour::Dim
             },
         );
     }

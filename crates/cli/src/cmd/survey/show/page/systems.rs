@@ -13,11 +13,11 @@ use show::figure::dots;
 use show::name::printable;
 use show::table::{Align, Table};
 use show::units::{duration, plural, size};
-use survey::known::{BLOCK, CacheSize, EXTENT, Known, READAHEAD, best_price};
-use survey::{Command, Probed};
+use survey::known::{BLOCK, CacheSize, EXTENT, PropertyValue, READAHEAD, best_price};
+use survey::{Command, ProbedFileSystem};
 
 pub(crate) fn file_systems(
-    all: &[Probed],
+    all: &[ProbedFileSystem],
     memory: Option<u64>,
     commands: &Commands,
     plots: &mut Plots,
@@ -30,7 +30,7 @@ pub(crate) fn file_systems(
     blocks
 }
 
-fn overview(all: &[Probed]) -> Block {
+fn overview(all: &[ProbedFileSystem]) -> Block {
     let columns = [
         ("DIRECTORY", Align::Left),
         ("FSTYPE", Align::Left),
@@ -39,8 +39,8 @@ fn overview(all: &[Probed]) -> Block {
         ("CACHE", Align::Right),
         ("LARGEST EXTENT", Align::Right),
     ];
-    let row = |Probed { dir, report }: &Probed| {
-        let known = |quantities| known_text(Known::new(report, quantities));
+    let row = |ProbedFileSystem { dir, report }: &ProbedFileSystem| {
+        let known = |quantities| known_text(PropertyValue::new(report, quantities));
         [
             printable(dir).into_owned(),
             cell(report.fstype.as_deref()).into_owned(),
@@ -55,7 +55,11 @@ fn overview(all: &[Probed]) -> Block {
 }
 
 /// A note on the column CACHE, if the page cache was not measured.
-fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Option<String> {
+fn cache_note(
+    all: &[ProbedFileSystem],
+    memory: Option<u64>,
+    commands: &Commands,
+) -> Option<String> {
     let first = all.first()?;
     let command = commands.text(&Command::Probe(&first.dir, vec![Experiment::Cache]));
     let caches: Vec<CacheSize> = all.iter().map(|one| CacheSize::new(&one.report)).collect();
@@ -73,7 +77,7 @@ fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Optio
         format!(" At most the memory, {}.", size(memory))
     });
     caches
-        .contains(&CacheSize::Known(Known::NotMeasured))
+        .contains(&CacheSize::Known(PropertyValue::NotMeasured))
         .then(|| {
             format!(
                 "CACHE: what the page cache can hold. Not measured; {command} measures it.{most}"
@@ -82,12 +86,12 @@ fn cache_note(all: &[Probed], memory: Option<u64>, commands: &Commands) -> Optio
 }
 
 fn experiments(
-    probed: &Probed,
+    probed: &ProbedFileSystem,
     is_first: bool,
     commands: &Commands,
     plots: &mut Plots,
 ) -> Vec<Block> {
-    let Probed { dir, report } = probed;
+    let ProbedFileSystem { dir, report } = probed;
     let name = printable(dir);
     let command = Command::Probe(dir, made(report));
     let mut blocks = vec![
@@ -114,7 +118,7 @@ fn experiments(
     blocks
 }
 
-fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
+fn notes(probed: &ProbedFileSystem) -> impl Iterator<Item = Block> {
     let notes = shown(probed).notes(false).into_iter();
     texts(notes.map(|note| note + "."))
 }
@@ -139,7 +143,7 @@ fn made(report: &ProbeReport) -> Vec<Experiment> {
     experiments
 }
 
-pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
+pub(crate) fn prices(gates: &ProbedFileSystem, commands: &Commands) -> Vec<Block> {
     let command = Command::Probe(&gates.dir, vec![Experiment::Gates]);
     let mut blocks = vec![Block::Command(commands.text(&command))];
     let all = gates.report.prices.as_deref().unwrap_or_default();

@@ -13,15 +13,15 @@ use account::report::AccountReport;
 use archive::nightly::Nightly;
 use show::figure::{Bar, bars};
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, RowColour, Table};
 use show::treemap::{Tile, treemap};
 use show::units::{count, duration, size};
-use survey::bounded::Bounded;
-use survey::{Command, Walking};
+use survey::bounded::LimitedWalk;
+use survey::{Command, WalkCosts};
 use walk::compare::{Agreement, EngineRuns};
-use walk::{DirectoryCount, EngineKind, Explained};
+use walk::{DirectoryCount, EngineKind, ExplainedPlan};
 
-pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
+pub(crate) fn walking(walk: &WalkCosts, commands: &Commands) -> Vec<Block> {
     let facts = match &walk.bounded {
         Some(bounded) => bounded_facts(walk, bounded),
         None => facts(walk),
@@ -58,7 +58,7 @@ pub(crate) fn walking(walk: &Walking, commands: &Commands) -> Vec<Block> {
 }
 
 /// A sentence: whether the engines report the same tree.
-fn agreement(walk: &Walking) -> Option<String> {
+fn agreement(walk: &WalkCosts) -> Option<String> {
     let engines = &walk.engines.engines;
     let digest = engines.first()?.totals.digest;
     let agreement = walk.engines.agreement();
@@ -79,7 +79,7 @@ fn median(engine: &EngineRuns) -> Option<f64> {
     median_ms(&engine.runs, |t| t.real)
 }
 
-fn facts(walk: &Walking) -> Vec<(&'static str, String)> {
+fn facts(walk: &WalkCosts) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Engine", walk.part.engine.name().to_owned())];
     let engines = &walk.engines;
     if let Some(engine) = engines.find(walk.part.engine)
@@ -95,7 +95,7 @@ fn facts(walk: &Walking) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String)> {
+fn bounded_facts(walk: &WalkCosts, bounded: &LimitedWalk) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("Entries until the limit", count(bounded.entries)),
         ("Engine", walk.part.engine.name().to_owned()),
@@ -108,7 +108,7 @@ fn bounded_facts(walk: &Walking, bounded: &Bounded) -> Vec<(&'static str, String
     facts
 }
 
-fn engines(walk: &Walking) -> Option<Block> {
+fn engines(walk: &WalkCosts) -> Option<Block> {
     let bar = |engine: &EngineRuns| {
         let ms = median(engine)?;
         Some(Bar {
@@ -140,7 +140,7 @@ struct Measure<'a> {
 }
 
 /// The section about the allocated space of directories.
-pub(super) fn space(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
+pub(super) fn space(walk: &WalkCosts, plots: &mut Plots) -> Vec<Block> {
     let measure = Measure {
         title: match walk.bounded {
             Some(_) => "Allocated space by directory, until the limit",
@@ -164,7 +164,7 @@ pub(super) fn space(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
 }
 
 /// The section about the entries of directories, and the calls of a walk there.
-pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
+pub(super) fn directories(walk: &WalkCosts, plots: &mut Plots) -> Vec<Block> {
     let calls = PlainCalls::new(walk);
     let value = |one: &DirectoryCount| match &calls {
         Some(calls) => calls.estimate(one),
@@ -254,7 +254,7 @@ fn tiles(
     largest.truncate(measure.rows);
     let mut rows = Table::new(columns, largest.len());
     for one in &largest {
-        rows.row(row(one), Tone::Plain);
+        rows.row(row(one), RowColour::Plain);
     }
     vec![
         Block::Plot(
@@ -283,7 +283,7 @@ struct PlainCalls {
 
 impl PlainCalls {
     /// `None` unless the engine `stat` walked the whole tree that was counted.
-    fn new(walk: &Walking) -> Option<PlainCalls> {
+    fn new(walk: &WalkCosts) -> Option<PlainCalls> {
         let plain = walk.engines.find(EngineKind::Stat)?;
         if walk.bounded.is_some() {
             return None;
@@ -303,18 +303,23 @@ impl PlainCalls {
     }
 }
 
-fn possible_table(walk: &Walking) -> Block {
+fn possible_table(walk: &WalkCosts) -> Block {
     let columns = [
         ("ENGINE", Align::Left),
         ("POSSIBLE", Align::Left),
         ("WHY", Align::Left),
     ];
     let mut possible = Table::new(&columns, 0);
-    for choice in walk.engines.explained.iter().flat_map(Explained::choices) {
+    for choice in walk
+        .engines
+        .explained
+        .iter()
+        .flat_map(ExplainedPlan::choices)
+    {
         let word = if choice.is_possible() { "yes" } else { "no" };
         let why = why(&choice);
         let why = printable(why.as_bytes());
-        possible.row([choice.engine.name(), word, &why], Tone::Plain);
+        possible.row([choice.engine.name(), word, &why], RowColour::Plain);
     }
     table("Engines that work here, and why others do not", &possible)
 }

@@ -254,8 +254,8 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use meter::call::{Call, Choice, Ended, Listener, Total};
-    use meter::names::Inherited;
+    use meter::call::{Call, CommandEnd, Listener, MeterReason, Total};
+    use meter::names::InheritedFiles;
     use meter::syscalls::by_name;
 
     use super::*;
@@ -330,13 +330,13 @@ mod tests {
     fn metered(totals: Vec<Total>, unfinished: u64) -> Metered {
         Metered {
             meter: "bpf",
-            choice: Choice::Requested,
+            choice: MeterReason::Requested,
             warnings: Vec::new(),
             totals,
             unfinished,
             lost: 0,
             overhead: Duration::ZERO,
-            ended: Ended::Exited(0),
+            ended: CommandEnd::Exited(0),
             real: Duration::ZERO,
             user: Duration::ZERO,
             sys: Duration::ZERO,

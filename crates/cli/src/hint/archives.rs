@@ -6,7 +6,7 @@ use archive::compression::{BadSuffix, Compression};
 use archive::{Action, ErrorKind, NotArchive};
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
-use gate::fs::{At, Want};
+use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use show::name::printable;
 use walk::entry::joined;
@@ -50,7 +50,7 @@ fn is_time(path: &[u8]) -> bool {
 }
 
 fn has(dir: &[u8], name: &[u8]) -> bool {
-    statx_long(&joined(dir, name), At::empty(), Want::TYPE).is_ok()
+    statx_long(&joined(dir, name), AtFlags::empty(), StatxMask::TYPE).is_ok()
 }
 
 /// Whether a directory has the files of a restic repository.

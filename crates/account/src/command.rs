@@ -117,7 +117,8 @@ fn find_prices(
     let sample = samples
         .map(|file| &*file.name)
         .find(|name| systems.is_sample(name));
-    // An estimate from so few calls is not shown, so its prices are not measured.
+    // An estimate from fewer than `FEWEST_CALLS` calls is not shown, so its prices are not
+    // measured.
     let is_short = costs != Costs::Noisy && detail.work.calls() < FEWEST_CALLS;
     let wanted = PriceRequest {
         work: if is_short {
@@ -173,7 +174,7 @@ const SAMPLES: usize = 32;
 /// Number of files to stat once each, to measure the price of a stat of many files.
 const MANY: usize = 512;
 
-/// Files that the command used consecutively.
+/// Files that the command used consecutively, as samples for the price of a stat of many files.
 fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
     let files = || detail.files.iter().filter(|file| file.sum.errors == 0);
     // From the middle of the run: files of a command's start and end are not typical.

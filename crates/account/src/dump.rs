@@ -1,11 +1,11 @@
 //! The tables of the Multics memo of 1974 for a dump: its CPU time by function, the cost of each
 //! system call, and the cost of other gathering methods.
 //!
-//! The purpose of a call follows from the current activity. While gathering metadata, every call is
-//! for information. While reading files, open and close are for effect, and queries of metadata are
-//! for information. While writing the catalog, so are its write, fsync and linkat for effect. A
-//! call that lists a directory is charged to the directory, a call on an entry to the entry; a call
-//! for many entries is shared among all.
+//! The purpose of a call follows from the current activity of the dump. While the dump gathers
+//! metadata, every call is for information. While the dump reads files, open and close are for
+//! effect, and queries of metadata are for information. While the dump writes the catalog, write,
+//! fsync and linkat are for effect. A call that lists a directory is charged to the directory, and
+//! a call on an entry to the entry; a call for many entries is shared among all entries.
 
 use std::time::Duration;
 
@@ -34,13 +34,13 @@ pub struct DumpAccount {
     pub gates: Vec<GateUse>,
     /// The fixed price of a call, in milliseconds.
     pub fixed_ms: f64,
-    /// The system call with this price.
+    /// The cheapest system call, whose price is the fixed price.
     pub cheapest: &'static str,
-    /// The gathering methods, predicted and measured.
+    /// The gathering methods, each with its predicted and its measured cost.
     pub options: Vec<GatherOption>,
 }
 
-/// A row of the memo's first table.
+/// A row of the memo's first table: the CPU time of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionShare {
     /// The function that the time was spent on.
@@ -51,7 +51,7 @@ pub struct FunctionShare {
     pub percent: f64,
 }
 
-/// A row of the memo's table of gates.
+/// A row of the memo's table of system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUse {
     /// The system call of this row.
@@ -101,13 +101,12 @@ pub struct GatherOption {
     pub reason: Option<Unavailable>,
 }
 
-/// Calls per directory and per file, as a value.
 const fn calls(dir: f64, file: f64) -> PerKind<f64> {
     PerKind { dir, file }
 }
 
-/// Calls of gathering methods by design. A directory takes openat2, two getdents64 (the second
-/// finds the end) and close; each entry takes further calls.
+/// The calls that list a directory: openat2, two getdents64 (the second finds the end) and close.
+/// `WAYS` has the calls of each gathering method.
 const LISTING: (&str, PerKind<f64>) = ("listing", calls(4.0, 0.0));
 const WAYS: [(Gather, Proposal); 4] = [
     (
@@ -164,7 +163,8 @@ const WAYS: [(Gather, Proposal); 4] = [
 pub type GatherCosts = [(Gather, Result<GatherCost, Unavailable>)];
 
 impl DumpAccount {
-    /// The tables for a run, from its attribution, and from `ways` on the same tree.
+    /// The tables for a dump, from the attribution of its calls and CPU time, and from the costs of
+    /// all gathering methods on the same tree (`ways`).
     pub fn new(
         charged: &Attribution,
         directories: u64,
@@ -213,7 +213,8 @@ fn split_by_function(
         let wanted = lines.iter().filter(|(function, _)| *function == wanted);
         wanted.map(|(_, line)| sum(line).cpu).sum()
     };
-    // Open, close and stat of a file that is read have rows of their own.
+    // Open, close and stat of a file that is read count as information or effect, so their time is
+    // subtracted from that of copying.
     let elsewhere: Duration = lines
         .iter()
         .filter(|(function, line)| line.function == Copy && *function != Copy)
@@ -266,7 +267,8 @@ fn shares<const N: usize>(rows: [(Function, Duration); N]) -> [FunctionShare; N]
     })
 }
 
-/// The purpose of a call: while files are read, it depends on the system call.
+/// The purpose of a call. While the dump reads files or writes the catalog, the purpose depends on
+/// the system call.
 fn purpose(line: &Line) -> Function {
     use gate::Gate as G;
     match (line.function, line.gate) {
@@ -312,7 +314,8 @@ struct EntryCounts {
 }
 
 impl EntryCounts {
-    /// The amount per directory and per file; calls for all entries are shared equally.
+    /// The amount per directory and per file, such as calls or time; the amount of calls for all
+    /// entries is shared equally.
     fn each(&self, line: &Line, amount: impl Fn(&CallCharge) -> f64) -> PerKind<f64> {
         use gate::Gate as G;
         if line.function == Function::Information
@@ -371,8 +374,9 @@ impl EntryCounts {
     }
 }
 
-/// The name and price of the cheapest system call that gathering makes for at least every hundredth
-/// entry, in any method. Calls on open files are cheaper, but give no price for a call by name.
+/// The name and price of the cheapest system call that any gathering method makes for more than
+/// every hundredth entry. close(2) does not count: it is cheaper, but gives no price for a call by
+/// name.
 fn find_cheapest(
     lines: &[Line],
     ways: &GatherCosts,
@@ -393,7 +397,7 @@ fn find_cheapest(
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// A gathering method, predicted and measured.
+/// A gathering method, with its predicted and its measured cost.
 fn gather_option(
     asked: &[Gate],
     fixed_ms: f64,

@@ -14,13 +14,13 @@ use crate::ledger::{Detail, UnwaitedCalls};
 use crate::prices::{PriceKind, Prices};
 use crate::whatif::LISTED;
 
-/// Maximum nanoseconds that the meter may have added per call.
+/// Maximum nanoseconds that the meter is assumed to add to a call.
 const NOISE: f64 = 50_000.0;
 
 /// Assumed bytes of a directory entry in getdents64, with a short name.
 const ENTRY: f64 = 32.0;
 
-/// The price per call, by number, of system calls whose measured times are noise.
+/// The price per call, by system call number, of system calls whose measured times are noise.
 fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
     let price = |(number, made): (&u16, &UnwaitedCalls)| {
         use Kind::{Batch, Change, Exec, Mount, Sync, Watch};
@@ -32,7 +32,8 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
             Kind::List => LISTED * stat / ENTRY,
             _ => prices.byte,
         };
-        // The calls stat many different files, which costs more than the same file again.
+        // The command stats many different files, which costs more than a stat of the same file
+        // again.
         let differ = made.work.calls_of(PriceKind::Stat) as f64 * stat * (prices.many - 1.0);
         let all = prices.cost(&made.work) * 1e9 + made.bytes as f64 * byte + differ;
         let price = all / calls;
@@ -99,7 +100,7 @@ mod tests {
     }
 
     /// The estimated nanoseconds of ten calls with this name, each measured as `nanos`: in the
-    /// totals, and of their file.
+    /// totals, and in the row of the file.
     fn estimated(name: &str, nanos: u64) -> [u64; 2] {
         let number = syscalls::by_name(name).unwrap().number;
         let mut ledger = Ledger::new(InheritedFiles::default());

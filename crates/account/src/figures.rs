@@ -139,7 +139,7 @@ impl FigureChange {
         self.both().map(|[old, new]| new.value - old.value)
     }
 
-    /// The new value divided by the old one, unless that is 0 or missing.
+    /// The new value divided by the old value; `None` if a value is missing or the old value is 0.
     pub fn ratio(&self) -> Option<f64> {
         let [old, new] = self.both()?;
         Some(new.value / old.value).filter(|ratio| ratio.is_finite())
@@ -197,8 +197,9 @@ pub fn combine(runs: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     combined.collect()
 }
 
-/// Compares the figures of an old and a new file. Changed figures come first, those of single
-/// directories after all others, times before other units, and the largest differences first.
+/// Compares the figures of an old and a new file. Changed figures come first, figures of single
+/// directories after all other figures, times before other units, and the largest differences
+/// first.
 pub fn compare(old: &[Figure], new: &[Figure]) -> Vec<FigureChange> {
     let mut changes: BTreeMap<(&str, &str), [Option<&Figure>; 2]> = BTreeMap::new();
     for (side, figures) in [old, new].into_iter().enumerate() {
@@ -245,7 +246,7 @@ mod tests {
             (time(1.0, 0.1), time(1.3, 0.1), Verdict::Changed),
             (time(1.3, 0.1), time(1.0, 0.1), Verdict::Changed),
             (time(1.0, 0.2), time(1.3, 0.2), Verdict::Unchanged),
-            // The difference exceeds the spreads, but not a tenth.
+            // The difference exceeds the spreads, but not a tenth of the value.
             (time(1.0, 0.01), time(1.09, 0.01), Verdict::Unchanged),
             (time(0.0, 0.0), time(0.0, 0.0), Verdict::Unchanged),
             (time(0.0, 0.0), time(0.1, 0.0), Verdict::Changed),

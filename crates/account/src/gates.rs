@@ -116,8 +116,8 @@ pub(crate) fn information_calls(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
         .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
 }
 
-/// The fixed price of any call, in milliseconds: the cheapest call for information. `None` if there
-/// is none.
+/// The fixed price of any call, in milliseconds: that of the cheapest call for information. `None`
+/// if the table has no call for information.
 pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
     information_calls(gates)
         .map(|gate| gate.ms)

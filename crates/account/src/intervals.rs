@@ -24,7 +24,7 @@ pub struct IntervalRow {
     pub call: Option<&'static str>,
     /// The program that took most of the time.
     pub program: Option<Vec<u8>>,
-    /// The directory that took most of the time, of the calls that were reported individually.
+    /// The directory whose individually reported calls took most of the time.
     pub directory: Option<Vec<u8>>,
 }
 
@@ -40,7 +40,8 @@ pub struct Intervals<'a> {
 pub(crate) struct IntervalLedger<'a> {
     pub(crate) ledger: Ledger,
     intervals: Option<Intervals<'a>>,
-    /// Nanoseconds in each directory, and of waits by program and call, up to the last interval.
+    /// Nanoseconds up to the end of the last interval: by directory, and in `waits` those of waits,
+    /// by program and system call number.
     directories: HashMap<Vec<u8>, u64>,
     waits: HashMap<(Vec<u8>, u32), u64>,
 }
@@ -124,7 +125,8 @@ fn grown<K: Hash + Eq + Clone>(now: &HashMap<K, u64>, before: &HashMap<K, u64>) 
     now.iter().map(more).collect()
 }
 
-/// The key with the largest sum; of several, the first in order. `None` if all are 0.
+/// The key with the largest sum; of several such keys, the first in order. `None` if all sums are
+/// 0.
 fn costliest<K: Ord>(sums: HashMap<K, u64>) -> Option<K> {
     let some = sums.into_iter().filter(|(_, nanos)| *nanos > 0);
     let most = some.max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));

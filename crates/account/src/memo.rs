@@ -1,10 +1,10 @@
 //! The table and the proposals of the Multics memo of 1974.
 //!
 //! The memo prints rounded numbers: directories to 5 ms, files to 1 ms, savings to whole percents.
-//! It gives 30 ms for a directory that is copied out, and 5 ms for a file in it, without a
+//! The memo gives 30 ms for a directory that is copied out, and 5 ms for a file in it, without a
 //! derivation: two calls per directory and a third of a call per file amount to that. Raw dumping
-//! spares the useful work of calls that are made for directories only: listing and its access list,
-//! 100 of 115 ms.
+//! saves the useful work of calls that are made for directories only (listing a directory, and
+//! reading its access list): 100 of 115 ms.
 
 use crate::gates::{Gate, PerKind, parse};
 use crate::model::{CallReplacement, Cost, GateSet, KeptWork, Proposal, cost, predict, saves};
@@ -21,9 +21,10 @@ pub const SYSTEM: f64 = 20.0;
 pub struct MemoOption {
     /// The proposed change.
     pub proposal: Proposal,
-    /// The printed saving of the backup's CPU time, in percent; `None` for the status quo.
+    /// The saving of the backup's CPU time that the memo prints, in percent; `None` for the status
+    /// quo.
     pub printed: Option<f64>,
-    /// The printed saving of the system's CPU time, in percent.
+    /// The saving of the system's CPU time that the memo prints, in percent.
     pub printed_system: Option<f64>,
 }
 
@@ -96,7 +97,7 @@ pub fn table() -> Vec<Gate> {
     parse(TABLE).unwrap_or_default()
 }
 
-/// Whether a table has the gates of the memo's table, in any order.
+/// Whether a table has the system calls of the memo's table, in any order.
 pub fn is_table(gates: &[Gate]) -> bool {
     let sorted = |mut gates: Vec<Gate>| {
         gates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -149,8 +150,8 @@ pub struct Shares {
 }
 
 /// Applies the options of the Multics memo of 1974 to a table of system calls. Figures are rounded
-/// as in the memo if the table is the memo's. An option is skipped if the table has no such calls as
-/// the option replaces.
+/// as in the memo if the table is the memo's. An option is skipped if it replaces calls that the
+/// table does not contain.
 pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
     let is_memo = is_table(gates);
     let today = cost(gates, fixed);
@@ -253,7 +254,7 @@ mod tests {
             saved(|costs| *costs).map(f64::round),
             [0.0, 29.0, 37.0, 45.0]
         );
-        // The rounded table gives 36.45 for copying out.
+        // With rounded costs, copying out saves 36.45 %, which rounds to 36 %, not to 37 %.
         assert_eq!(saved(rounded).map(f64::round), [0.0, 29.0, 36.0, 45.0]);
         assert_eq!(
             OPTIONS.map(|option| option.printed),

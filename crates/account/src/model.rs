@@ -12,7 +12,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Overhead and useful work.
+    /// The sum of overhead and useful work.
     pub fn total(&self) -> f64 {
         self.overhead + self.useful
     }
@@ -71,7 +71,8 @@ impl GateSet {
 pub enum KeptWork {
     /// All of the useful work, which is done in other calls.
     All,
-    /// The work per entry of either kind; work for directories only is saved.
+    /// The useful work of calls that are made for files, too; that of calls for directories only is
+    /// saved.
     Entries,
 }
 

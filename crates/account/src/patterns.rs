@@ -20,11 +20,11 @@ use meter::syscalls::Kind;
 
 /// The maximum bytes of entries in a tiny directory: about 30 short names.
 const TINY: i64 = 1024;
-/// This many lookups in one directory by long paths are a pattern.
+/// Minimum number of lookups in one directory by long paths that make a pattern.
 const MANY: u32 = 8;
-/// The number of components of a long path.
+/// Minimum number of components of a long path.
 const LONG: u64 = 4;
-/// The maximum number of openings, and of directories, that are remembered.
+/// The maximum number of opened files that are remembered; also of directories, and of stats.
 const MOST: usize = 16_384;
 
 /// Finds redundant patterns in a stream of calls.
@@ -33,7 +33,8 @@ pub struct Patterns {
     found: [FoundPattern; Pattern::ALL.len()],
     spared: [AvoidedCalls; PatternFix::ALL.len()],
     files: Vec<File>,
-    /// The last stats by other processes, by file and process: most files have one process only.
+    /// The last stats of files by processes other than the last one, by file and process. Most
+    /// files are used by one process only, whose stat is in `files`.
     others: HashMap<(u32, u32), LastStat>,
     openings: HashMap<u64, OpenFileState>,
     /// Lookups by long paths and their time, by process and a hash of the directory.
@@ -118,7 +119,8 @@ impl Patterns {
         found.nanos += it.nanos;
     }
 
-    /// Uncounts a call, which turned out to belong to a different pattern.
+    /// Subtracts a call that was counted as redundant, because other calls are counted in its
+    /// place.
     fn not_redundant(&mut self, pattern: Pattern, it: &CallCost) {
         let found = &mut self.found[pattern as usize];
         found.calls = found.calls.saturating_sub(1);
@@ -133,7 +135,8 @@ impl Patterns {
         let at = file as usize;
         if self.files.len() <= at {
             if at >= self.files.capacity() {
-                self.files.reserve((3 * at).max(MOST)); // reserve, because doubling copies three times as much
+                // Reserve room explicitly, because doubling copies three times as much.
+                self.files.reserve((3 * at).max(MOST));
             }
             self.files.resize_with(at + 1, File::default);
         }
@@ -222,11 +225,11 @@ impl Patterns {
         }
     }
 
-    /// The last stat by name of a file by a process, if the file has not changed since. Moves it
-    /// into `files`, in exchange for that of another process.
+    /// The last stat by name of a file by a process, if the file has not changed since. Moves this
+    /// stat into `files`, in exchange for the stat of a different process.
     fn last_stat(&mut self, file: u32, pid: u32) -> Option<&mut LastStat> {
         if self.file(file).asked.is_none() && self.others.is_empty() {
-            return None; // usual case; copying a just written value would stall on memory
+            return None; // the usual case; copying a just written value would stall on memory
         }
         let held = self.file(file);
         let (changes, last) = (held.changes, held.asked);
@@ -457,7 +460,7 @@ impl Patterns {
         let (times, nanos) = self.long.entry((seen.call.pid, hash.finish())).or_default();
         *times = times.saturating_add(1);
         *nanos += seen.call.nanos;
-        // On reaching the threshold, count the earlier lookups too.
+        // When the number of lookups reaches the threshold, count the earlier lookups too.
         let (count, nanos) = match *times {
             MANY => (MANY, *nanos),
             more if more > MANY => (1, seen.call.nanos),
@@ -474,7 +477,8 @@ impl Patterns {
     }
 }
 
-/// Whether the file is a terminal or other device, which returns the data that is ready.
+/// Whether the file is a device such as a terminal, or has no known name. Small reads of a device
+/// are not redundant, because it returns the data that is ready.
 fn is_device(seen: &SeenCall<'_>) -> bool {
     let name = seen.about.name.as_deref();
     name.is_none_or(|name| name.starts_with(b"/dev/"))

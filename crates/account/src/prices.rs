@@ -16,7 +16,7 @@ pub(crate) use self::measure::PriceRequest;
 
 /// Requests that are submitted to io_uring at once.
 pub(crate) const URING_BATCH: u32 = 32;
-/// With fewer calls, no estimate is made.
+/// Minimum number of calls for an estimate.
 pub(crate) const FEWEST_CALLS: u64 = 100;
 
 /// A kind of call with its own price.
@@ -28,7 +28,8 @@ pub(crate) enum PriceKind {
     OpenStat,
     /// A failed lookup.
     Miss,
-    /// A lookup by open or execve that fails, after more work than in a stat. Measured with open.
+    /// A failed lookup by open or execve, which costs more than a failed stat. The price is that of
+    /// a failed open.
     OpenMiss,
     Open,
     Close,
@@ -40,9 +41,10 @@ pub(crate) enum PriceKind {
     OpenXattr,
     /// A read of a few bytes.
     Read,
-    /// Priced as [`PriceKind::Read`], since nothing is written to measure prices.
+    /// A write. The price is that of [`PriceKind::Read`], since nothing is written to measure
+    /// prices.
     Write,
-    /// Priced as an empty call.
+    /// Any other call. The price is that of an empty call.
     Other,
 }
 
@@ -92,7 +94,8 @@ fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &CallFile) -> boo
     is_lookup && about.by_name && matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR))
 }
 
-/// Numbers of calls by sort, and the path components beyond the first of each.
+/// Numbers of calls by [`PriceKind`], and the sum of the path components beyond the first of each
+/// call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PricedCalls {
     calls: [u64; PriceKind::ALL.len()],
@@ -100,7 +103,8 @@ pub(crate) struct PricedCalls {
 }
 
 impl PricedCalls {
-    /// Adds calls, and their path components beyond the first of each.
+    /// Adds calls of one kind; `parts` is the sum of the path components beyond the first of each
+    /// call.
     pub(crate) fn add(&mut self, sort: PriceKind, calls: u64, parts: u64) {
         self.calls[sort as usize] += calls;
         self.parts += parts;
@@ -149,8 +153,8 @@ pub(crate) struct Prices {
     pub(crate) empty: f64,
     /// The price of a statx by io_uring, including the CPU time of its worker threads.
     pub(crate) uring: f64,
-    /// The price of a stat of many different files, as a multiple of that of one file repeatedly:
-    /// many inodes are cached in memory, but not in the processor's caches.
+    /// The price of a stat of many different files, as a multiple of the price of repeated stats of
+    /// one file: many inodes are cached in memory, but not in the processor's caches.
     pub(crate) many: f64,
     /// The origin of the prices, in words.
     pub(crate) source: String,
@@ -196,7 +200,8 @@ impl Prices {
             .unwrap_or(self.price(PriceKind::Stat))
     }
 
-    /// Replaces prices by given ones. The other prices are scaled by the ratio of the empty calls.
+    /// Replaces prices by `given` prices. All other prices are multiplied by the ratio of the given
+    /// to the measured price of an empty call.
     pub(crate) fn replace_known(self, given: &KnownPrices, source: String) -> Prices {
         let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
         let mut prices = Prices {

@@ -61,7 +61,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Skips and returns a number of bytes.
+    /// Skips this number of bytes, and returns the skipped text.
     fn pass(&mut self, bytes: usize) -> &'a str {
         let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.line += passed.matches('\n').count();
@@ -94,7 +94,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The offset of a quoted cell's closing quote, which no second quote follows.
+/// The offset of the closing quote of a quoted cell: the first quote that is not doubled.
 fn closing(cell: &str) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -52,7 +52,8 @@ pub struct GateTotal {
 }
 
 impl GateTotal {
-    /// The calls that did not wait; the time of waits is not in the sum.
+    /// The calls that did not wait. Only their number changes, because the time of waits is not in
+    /// the sum.
     pub fn without(&self, waits: &Sum) -> Sum {
         Sum {
             calls: self.sum.calls.saturating_sub(waits.calls),
@@ -101,7 +102,7 @@ pub struct Coverage {
     pub files: u64,
     /// The number of different directories.
     pub directories: u64,
-    /// Calls on further files, for which there was no room.
+    /// Calls on further files, for which the table of files had no room.
     pub unheld: Sum,
     /// Calls on files without a known name.
     pub nameless: Sum,
@@ -109,7 +110,7 @@ pub struct Coverage {
     pub forgotten: u64,
 }
 
-/// The criterion of grouping calls, besides files and directories.
+/// The criterion by which calls are grouped, in addition to the tables of files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// Calls by program.
@@ -123,7 +124,7 @@ pub enum Grouping {
 /// The costliest rows of a [`Grouping`], and the total number of rows.
 #[derive(Clone, Debug)]
 pub enum Groups<'a> {
-    /// Programs: [`AccountReport::programs`].
+    /// The rows of programs, which are in [`AccountReport::programs`].
     Program,
     /// Rows of processes, and their total number.
     Process(Vec<ProgramTotal>, u64),

@@ -14,18 +14,18 @@ pub enum StackDirectory<'a> {
     Directory(&'a [u8]),
     /// Calls on descriptors without a known name.
     Nameless,
-    /// Calls on files for which there was no room.
+    /// Calls on files for which the table of files had no room.
     Unheld,
     /// Calls that were only counted, not reported individually.
     Unexamined,
 }
 
-/// Calls with one name by one program in one place.
+/// The calls of one program with the same system call and the same directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stack<'a> {
     /// The path of the executable; empty if unknown.
     pub program: &'a [u8],
-    /// The directory of the files that were called on, or why it is unknown.
+    /// The directory of the files on which the calls were made, or why it is unknown.
     pub place: StackDirectory<'a>,
     /// The system call.
     pub call: &'static str,

@@ -15,7 +15,7 @@ use crate::sum::Sum;
 /// The kind of thing that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
-    /// The other end of a descriptor that is no file.
+    /// The other end of a descriptor that is no file, such as a pipe.
     On(DescriptorKind),
     /// A lock that another process holds: flock(2), fcntl(2).
     Lock,
@@ -88,7 +88,7 @@ struct WaitKey {
     kind: WaitKind,
     number: u16,
     program: u16,
-    /// The process id; 0 for several processes, of which there were too many.
+    /// The process id; 0 for all processes that did not fit into the table.
     pid: u32,
 }
 
@@ -177,7 +177,8 @@ impl Waits {
             let mut left = sum.nanos;
             let name = programs.get(usize::from(waiter.program));
             let is_unknown = name.is_none_or(Vec::is_empty);
-            // The row of the process, or else the row of several processes.
+            // Subtract from the rows of the process first, then from the rows that stand for
+            // several processes.
             for pid in [waiter.pid, 0] {
                 for &at in by_call.get(&(number, pid)).into_iter().flatten() {
                     let total = &mut totals[at];

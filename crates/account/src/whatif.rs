@@ -27,15 +27,17 @@ mod metadata;
 pub use self::change::{ChangeKind, ReplacedCalls, WhatIfChange};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
-/// The price in stats of an inode by XFS's bulkstat, joined with its name from getdents64.
+/// The price of an inode by XFS's bulkstat, joined with its name from getdents64, as a multiple of
+/// the price of a stat.
 const BULKSTAT: f64 = 1.7;
-/// The price in stats of an inode and its name from the tables of ext4.
+/// The price of an inode and its name from the tables of ext4, as a multiple of the price of a
+/// stat.
 const RAW: f64 = 0.25;
 /// The number of inodes per call, of bulkstat and of ext4's tables.
 const BATCH: u64 = 1024;
-/// The price in stats of an entry from getdents64.
+/// The price of an entry from getdents64, as a multiple of the price of a stat.
 pub(crate) const LISTED: f64 = 0.25;
-/// With fewer entries, reading the whole file system does not pay.
+/// Minimum number of entries for which reading the metadata of the whole file system pays.
 const WHOLE: u64 = 1000;
 
 /// The estimated savings of changes.
@@ -51,7 +53,7 @@ pub struct WhatIf {
     /// Elapsed seconds of the command without a meter, if it waited for network file systems longer
     /// than it used the processors: then changes save elapsed time.
     pub elapsed: Option<f64>,
-    /// The changes, always the same list.
+    /// All changes in a fixed order, including those that save nothing.
     pub changes: Vec<WhatIfChange>,
 }
 
@@ -178,14 +180,16 @@ impl Model {
             seconds = seconds.max(spared.nanos as f64 / 1e9);
         }
         if by == PatternFix::CombineXattr {
-            // A more expensive call by name replaces each open.
+            // Reading attributes by name costs more than from an open file, so the saving of each
+            // avoided open is reduced by the difference.
             let dearer =
                 (prices.price(PriceKind::Xattr) - prices.price(PriceKind::OpenXattr)).max(0.0);
             seconds -= spared.work.calls_of(PriceKind::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
         let (count, nanos) = match by {
-            // The calls stay, but become cheaper.
+            // Lookups relative to an open directory become cheaper, but not fewer: no call is
+            // avoided.
             PatternFix::DirectoryFd => {
                 let long_names = detail.patterns.get(Pattern::LongNames);
                 (long_names.count, long_names.nanos)
@@ -202,7 +206,8 @@ impl Model {
         }
     }
 
-    /// The metered time of calls with a price, where noise counts for no more than the price.
+    /// The metered time of the calls in seconds. If metered times are noise, at most the calls'
+    /// price.
     fn basis_seconds(&self, nanos: u64, price: f64) -> f64 {
         let measured = nanos as f64 / 1e9;
         match (self.costs, self.elapsed) {
@@ -211,8 +216,8 @@ impl Model {
         }
     }
 
-    /// Reads all metadata of one type of file system by a different method; `each` is the price per
-    /// entry in stats.
+    /// The change that reads all metadata of one type of file system by a different method. An
+    /// entry then costs `each` times the price of a stat.
     fn whole(
         &self,
         kind: ChangeKind,
@@ -229,7 +234,8 @@ impl Model {
         let entries = asked.entries as f64;
         let stat = prices.price(PriceKind::Stat) / 1e9;
         let mut now = prices.cost(&asked.work);
-        // A stat of many files costs more than of one, and listing costs per entry.
+        // Stats of many different files cost more than of one file, and getdents64 costs more for
+        // more entries; the price of a call includes neither.
         now += asked.work.calls_of(PriceKind::Stat) as f64 * stat * (prices.many - 1.0);
         if asked.work.calls_of(PriceKind::List) > 0 {
             now += entries * LISTED * stat;
@@ -241,7 +247,8 @@ impl Model {
         if self.costs == Costs::Metered {
             now = basis.seconds;
         }
-        // Calls that waited for a processor took longer than their CPU time.
+        // Calls that waited for a processor took longer than their CPU time, so the CPU time is a
+        // limit.
         let now = now
             .min(basis.seconds)
             .min(self.elapsed.unwrap_or(self.system));

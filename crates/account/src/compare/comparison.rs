@@ -12,7 +12,8 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Each of the other programs, paired with the base program.
+    /// The pairs of programs to compare: each program except the base program, with the base
+    /// program.
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> + use<'a> {
         let Comparison { runs, base: to } = *self;
         let others = (0..runs.names.len()).filter(move |of| *of != to);
@@ -20,8 +21,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The 97.5 % quantile of Student's t distribution with this many degrees of freedom; beyond the
-/// table that of the next smaller entry, which is a little larger.
+/// The 97.5 % quantile of Student's t distribution with `freedom` degrees of freedom. If the table
+/// has no entry for `freedom`, the quantile of the next smaller entry, which is a little larger.
 fn student(freedom: usize) -> Option<f64> {
     const FIRST: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -45,12 +46,12 @@ pub struct Pair<'a> {
     pub runs: &'a Runs,
     /// The index of the numerator's program in [`Runs::names`].
     pub of: usize,
-    /// The index of the denominator's program.
+    /// The index of the denominator's program in [`Runs::names`].
     pub to: usize,
 }
 
 impl<'a> Pair<'a> {
-    /// The indexes of both programs.
+    /// The indexes of the numerator's and the denominator's program in [`Runs::names`].
     pub fn both(self) -> [usize; 2] {
         [self.of, self.to]
     }
@@ -60,7 +61,7 @@ impl<'a> Pair<'a> {
         self.runs.names.get(at).map_or("", |name| name)
     }
 
-    /// The ratios on each system.
+    /// All systems, each with the ratios of the two programs on it.
     pub fn all_ratios(self) -> impl Iterator<Item = (&'a System, Ratios)> {
         self.runs.systems.iter().map(move |system| {
             let [of, to] = self.both().map(|at| system.took_by(at));
@@ -83,7 +84,7 @@ impl<'a> Pair<'a> {
             .filter_map(move |(system, _)| system.took_by(at)[measure as usize])
     }
 
-    /// The ratios of one measure, on all systems that have one.
+    /// The ratios of one measure, on all systems that have a ratio of this measure.
     pub fn ratios(self, measure: Measure) -> impl Iterator<Item = f64> {
         self.rows()
             .filter_map(move |(_, ratios)| ratios[measure as usize])
@@ -101,8 +102,9 @@ impl<'a> Pair<'a> {
         Some([mean - half, mean + half])
     }
 
-    /// The ratios of one measure that the file itself contains, if it has only two programs: those
-    /// of the first to the second.
+    /// The ratios of one measure that the file itself contains. Empty unless the file has exactly
+    /// two programs and the pair is the first to the second: otherwise it is unclear which two
+    /// programs a printed ratio compares.
     pub fn printed(self, measure: Measure) -> impl Iterator<Item = f64> {
         let is_clear = self.runs.names.len() == 2 && self.of < self.to;
         self.rows()
@@ -110,7 +112,7 @@ impl<'a> Pair<'a> {
             .filter_map(move |(system, _)| system.printed[measure as usize])
     }
 
-    /// The measures that both programs have on some system.
+    /// The measures for which both programs have a value on at least one system.
     pub fn measures(self) -> impl Iterator<Item = Measure> {
         Measure::ALL.into_iter().filter(move |&measure| {
             let is_measured = |system: &System, at| system.took_by(at)[measure as usize].is_some();
@@ -119,7 +121,8 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The shortest nonzero time in seconds; infinity if there is none.
+    /// The shortest nonzero time of either program on any system, in seconds; infinity if there is
+    /// no nonzero time.
     pub fn shortest(self) -> f64 {
         let took = self
             .rows()
@@ -130,7 +133,7 @@ impl<'a> Pair<'a> {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// The systems without a ratio because one of the two values is 0.
+    /// The systems without a ratio of this measure because the value of at least one program is 0.
     pub fn too_short(self, measure: Measure) -> impl Iterator<Item = &'a System> {
         let is_short = move |ratios: &Ratios| ratios[measure as usize] == Err(NoRatio::TooShort);
         let rows = self
@@ -172,7 +175,8 @@ mod tests {
             pair.interval(Measure::Real)
         };
         assert_eq!((interval(&[]), interval(&[2.0])), (None, None));
-        // scipy.stats.t.interval(0.95, 4, 3, sem): mean 3, deviation sqrt(2.5)
+        // SciPy gives the expected interval: scipy.stats.t.interval(0.95, 4, 3, sem), with mean 3
+        // and standard deviation sqrt(2.5).
         let [low, high] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!(
             (low - 1.0367).abs() < 1e-3 && (high - 4.9633).abs() < 1e-3,

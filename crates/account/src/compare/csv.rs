@@ -18,10 +18,11 @@ enum Column {
     Label,
 }
 
-/// Files with more columns are not tables of runs.
+/// Maximum number of columns: a file with more columns is not a table of runs.
 const MOST_COLUMNS: usize = 1024;
 
-/// Headings of the column that names the system; otherwise the first label does.
+/// Headings of the label that names the system. If no label has such a heading, the first label
+/// names the system.
 const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "name"];
 
 pub(super) fn parse(text: &str) -> Result<Runs, Error> {

@@ -100,8 +100,8 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
             ..Runs::new(kind)
         });
     }
-    // Number the systems of a file with several runs, to tell them apart. A single run keeps its
-    // name, as there may be a file per NAME.
+    // Number the systems of a file with several runs, to tell them apart. A single run keeps the
+    // name of its system, because a system may have one file per NAME.
     if runs.systems.len() > 1 {
         for (at, system) in runs.systems.iter_mut().enumerate() {
             system.name.extend(format!(":{}", at + 1).bytes());

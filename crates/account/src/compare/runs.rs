@@ -34,8 +34,8 @@ impl Measure {
     }
 }
 
-/// One optional value for each of [`Measure::ALL`]: seconds and a number of calls; or ratios of
-/// them.
+/// One optional value for each of [`Measure::ALL`]: a measurement, in seconds or a number of calls,
+/// or a ratio of two measurements.
 pub type MeasureValues = [Option<f64>; Measure::ALL.len()];
 
 /// One ratio for each of [`Measure::ALL`].
@@ -54,7 +54,7 @@ pub struct System {
     pub labels: Vec<(String, String)>,
     /// The measurements of each program, in the order of [`Runs::names`].
     pub took: Vec<MeasureValues>,
-    /// Ratios that the row itself contains.
+    /// The ratios that the file's row for this system contains.
     pub printed: MeasureValues,
 }
 
@@ -98,13 +98,14 @@ pub struct MeasuredFile {
 pub enum NoRatio {
     /// At least one value was not measured.
     Unknown,
-    /// At least one value is 0. The papers give no ratio for these either.
+    /// At least one value is 0. The papers give no ratio for such values either.
     TooShort,
 }
 
 /// The ratio of two measurements.
 pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio> {
-    /// A picosecond: no clock has a finer resolution, and no call takes less.
+    /// Smaller values count as 0. A picosecond: no clock has a finer resolution, and no call takes
+    /// less.
     const SHORTEST: f64 = 1e-12;
     let (one, other) = one.zip(other).ok_or(NoRatio::Unknown)?;
     if one >= SHORTEST && other >= SHORTEST {
@@ -125,15 +126,16 @@ impl Runs {
         }
     }
 
-    /// The default base program: the last one, which is the newest in the papers.
+    /// The index of the default base program: the last program, which is the newest in the papers.
     pub fn base(&self) -> usize {
         self.names.len().saturating_sub(1)
     }
 
     /// Whether the runs of both files belong in one table.
     fn goes_with(&self, other: &Runs) -> bool {
-        // fathom compares ways to do one thing, some of which may be unavailable on a system. For
-        // CSV, other NAMEs mean a different table, as Figures 7 and 10 are two.
+        // The NAMEs in fathom's JSON are methods for the same task, and a system may lack some
+        // methods, so the NAMEs of two files may differ. In CSV, different NAMEs mean different
+        // tables, such as the report's Figures 7 and 10.
         let has = |name: &String| self.names.contains(name);
         let has_same = || self.names.len() == other.names.len() && other.names.iter().all(has);
         self.kind == other.kind && (self.kind != CSV || has_same())

@@ -17,12 +17,13 @@ pub(crate) struct Directory<'a> {
     /// The number of different files with calls, including the directory itself.
     pub(crate) files: u64,
     pub(crate) sum: Sum,
-    /// Calls by number; names are looked up only for the few rows that are shown.
+    /// Number of calls by system call number. The names of system calls are looked up later, only
+    /// for the few directories that are shown.
     gates: Vec<(u16, u64)>,
 }
 
 impl Directory<'_> {
-    /// The calls by the kernel's names.
+    /// The number of calls by the kernel's name of the system call.
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         by_name(self.gates.iter().copied())
     }
@@ -40,8 +41,8 @@ impl Directory<'_> {
     }
 }
 
-/// The costliest rows, sorted by time and name. The others stay unsorted: of tens of thousands,
-/// about ten are shown.
+/// The `most` costliest rows, sorted by time and name. All other rows are dropped before sorting:
+/// of tens of thousands of rows, about ten are shown.
 pub(crate) fn costliest<T>(
     mut rows: Vec<T>,
     most: usize,
@@ -64,7 +65,7 @@ pub(crate) fn costliest<T>(
 pub struct Detail {
     /// The files, in the order of their first calls.
     pub(crate) files: Vec<File>,
-    /// Calls on further files, for which there was no room.
+    /// Calls on further files, for which the table of files had no room.
     pub(crate) unheld: Sum,
     /// Calls on files without a known name, such as pipes and sockets.
     pub(crate) nameless: Sum,
@@ -72,11 +73,11 @@ pub struct Detail {
     pub(crate) programs: Vec<Vec<u8>>,
     /// Calls on files without a name or a row, by program and system call number.
     pub(crate) elsewhere: BTreeMap<(u16, u16, UnlistedReason), u64>,
-    /// Waits for other processes, whose time is in no other figure here.
+    /// Waits for other processes. The time of waits is in no other field.
     pub(crate) waits: Waits,
     /// Sums by system call number.
     pub(crate) measured: BTreeMap<u16, UnwaitedCalls>,
-    /// All calls, by sort, which determines the price.
+    /// All calls, by [`PriceKind`], which determines the price of a call.
     pub(crate) work: PricedCalls,
     pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be tracked.
@@ -92,17 +93,17 @@ pub(crate) struct UnwaitedCalls {
     pub(crate) nanos: u64,
 }
 
-/// Why a call is in no row of a file.
+/// Why no row of a file includes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnlistedReason {
     /// The file has no known name.
     Nameless,
-    /// There was no room for the file.
+    /// The table of files had no room for the file.
     Unheld,
 }
 
 impl Detail {
-    /// The directories, unordered; with a depth, paths are cut to so many components.
+    /// The directories, unordered. With a depth, paths are cut to this number of components.
     pub(crate) fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
         let mut directories: Vec<Directory<'_>> = Vec::new();
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
@@ -138,7 +139,8 @@ impl Detail {
         let files: Vec<&File> = files
             .filter(|file| !file.directory && file.sum.errors == 0)
             .collect();
-        // The names are no longer in the processor's caches, so look at a few first.
+        // The names of files are no longer in the processor's caches, so checking all of them is
+        // slow: check the costliest few files first.
         for candidates in [4 * most, files.len()] {
             let found = costliest(files.clone(), candidates, |file| {
                 (file.sum.nanos, &file.name)

@@ -17,7 +17,7 @@ pub(crate) const MOST_FILES: usize = 49_152;
 /// The maximum total size of file names in bytes.
 pub(super) const MOST_NAMES: usize = 6 << 20;
 
-/// Calls with one number by one program on one file.
+/// The calls with one system call number, by one program, on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallGroup {
     pub(super) number: u16,
@@ -61,7 +61,7 @@ impl File {
         self.first.iter_mut().chain(&mut self.others)
     }
 
-    /// The calls by the kernel's names.
+    /// The number of calls by the kernel's name of the system call.
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         let groups = self.groups();
         by_name(groups.map(|group| (group.number, group.calls.into())))
@@ -112,8 +112,8 @@ impl File {
         }
     }
 
-    /// The calls for the file's metadata, for a directory including its open and close; and their
-    /// time in nanoseconds.
+    /// The calls for the file's metadata, and their time in nanoseconds. For a directory, open and
+    /// close are included.
     pub(crate) fn metadata_work(&self) -> (PricedCalls, u64) {
         let mut work = PricedCalls::default();
         let mut nanos = 0;
@@ -135,8 +135,8 @@ impl File {
         (work, nanos)
     }
 
-    /// The directory that the file's calls count for: the file itself if it is one, else its
-    /// parent.
+    /// The directory for which the file's calls count: the file itself if it is a directory, else
+    /// its parent.
     pub(crate) fn dir(&self) -> &[u8] {
         if self.directory {
             &self.name
@@ -180,7 +180,7 @@ impl FileTable {
         self.index.get(name).copied()
     }
 
-    /// The index of a name; `None` if there is no room for it.
+    /// The index of a file name, which is added if it is new; `None` if there is no room for it.
     pub(super) fn enter(&mut self, name: &Name) -> Option<u32> {
         let place = match self.index.entry(Name::clone(name)) {
             Entry::Occupied(known) => return Some(*known.get()),

@@ -210,7 +210,7 @@ fn on(fd: u64, name: &str, nanos: u64) -> Call<'static> {
     }
 }
 
-/// A meter's totals for these calls of `/bin/cat`, by number.
+/// A meter's totals for these calls of `/bin/cat`, by system call number.
 fn totals_of(calls: &[Call<'_>]) -> Vec<Total> {
     let mut by_number = BTreeMap::<u32, Vec<u64>>::new();
     for call in calls {
@@ -233,7 +233,8 @@ const WAIT: u64 = 400_000_000;
 /// call, nanoseconds.
 const WAITING: [(u64, &str, u64); 3] = [(3, "read", 5), (0, "read", WAIT), (3, "flock", WAIT)];
 
-/// The nanoseconds by kind of wait, and the remaining totals by system call.
+/// The nanoseconds of waits by kind of wait, and by system call the totals that remain without
+/// waits.
 fn waits_and_rest(
     detail: &Detail,
     mut totals: Vec<Total>,

@@ -18,9 +18,9 @@ pub enum Pattern {
     SmallReads,
     /// Consecutive writes of under 4 KiB.
     SmallWrites,
-    /// fsync(2) after each few bytes.
+    /// Repeated fsync(2) of one opened file, each after only a few written bytes.
     SmallSyncs,
-    /// Many lookups in one directory by long names, by one process.
+    /// Many lookups in one directory by paths of several components, by one process.
     LongNames,
 }
 
@@ -63,7 +63,7 @@ pub struct FoundPattern {
     pub calls: u64,
     /// Metered time of the redundant calls, in nanoseconds.
     pub nanos: u64,
-    /// The name of one of the files.
+    /// The name of one file on which the pattern occurred.
     pub example: Option<Vec<u8>>,
 }
 

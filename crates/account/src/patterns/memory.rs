@@ -6,7 +6,8 @@ use meter::syscalls::Syscall;
 
 use crate::prices::{PriceKind, PricedCalls};
 
-/// Fewer bytes than this page size are a small read, a small write, or little to fsync.
+/// The size of a page. A read or write of fewer bytes is small, and fsync after fewer bytes is
+/// redundant.
 pub(super) const SMALL: u64 = 4096;
 
 /// The calls that a change would avoid.
@@ -19,7 +20,8 @@ pub(crate) struct AvoidedCalls {
     quick: [u64; 2],
 }
 
-/// Nanoseconds. A longer call has waited for a disk, a server or a processor.
+/// Minimum nanoseconds of a call that is assumed to have waited for a disk, a server or a
+/// processor.
 const WAITED: u64 = 50_000;
 
 impl AvoidedCalls {
@@ -40,8 +42,8 @@ impl AvoidedCalls {
         }
     }
 
-    /// CPU time of the calls in seconds, assuming the average for calls that waited. `None` if all
-    /// did.
+    /// CPU time of the calls in seconds. A call that waited counts as much as the average call that
+    /// did not wait. `None` if all calls waited.
     pub(crate) fn busy_seconds(&self) -> Option<f64> {
         let [calls, nanos] = self.quick;
         let each = nanos as f64 / calls as f64;
@@ -92,21 +94,22 @@ pub(super) struct OpenFileState {
     pub(super) open: Option<CallCost>,
     /// The last fstat of the descriptor.
     pub(super) fstat: Option<CallCost>,
-    /// The number of changes of the file at the last fstat; `None` if this descriptor has changed
-    /// it since.
+    /// The number of changes of the file at the last fstat; `None` if the file was changed through
+    /// this descriptor since.
     pub(super) answered: Option<u32>,
     /// The number of calls for extended attributes on the descriptor.
     pub(super) xattrs: u32,
-    /// The descriptor was used for something else.
+    /// The descriptor was used for a call other than fstat, close, or one for extended attributes.
     pub(super) used: bool,
-    /// The number of getdents64 calls, and the bytes of the first.
+    /// The number of getdents64 calls that returned entries; `listed` has the bytes of the last
+    /// such call.
     pub(super) lists: u32,
     pub(super) listed: i64,
-    /// State of small reads, and of small writes.
+    /// The current sequence of small reads, and that of small writes.
     pub(super) transfers: [SmallTransfers; 2],
     /// The file offset, as far as it is known.
     pub(super) at: u64,
-    /// Bytes written since the last fsync, and the number of fsyncs after few bytes.
+    /// Bytes written since the last fsync. `syncs` is the number of fsyncs after few bytes.
     pub(super) unsynced: u64,
     pub(super) syncs: u64,
 }
@@ -124,8 +127,8 @@ pub(super) struct SmallTransfers {
 }
 
 impl SmallTransfers {
-    /// Adds a small call. Returns the number of consecutive ones, and whether one more is
-    /// redundant: one call per page would do.
+    /// Adds a small read or write. Returns the number of consecutive small calls, and whether this
+    /// call makes one more of them redundant, since one call per page would do.
     pub(super) fn small(&mut self, bytes: u64, at: Option<u64>) -> (u64, bool) {
         if self.calls > 0 && at != self.next {
             *self = SmallTransfers::default();
@@ -147,11 +150,11 @@ pub(crate) struct SeenCall<'a> {
     pub(crate) syscall: &'static Syscall,
     pub(crate) about: &'a CallFile,
     pub(crate) sort: PriceKind,
-    /// The number of components of its path beyond the first.
+    /// The number of components of the call's path beyond the first.
     pub(crate) parts: u64,
     /// The index of the call's file, if known.
     pub(crate) file: Option<u32>,
-    /// The index of the second file, as of a rename.
+    /// The index of the second file of a call on two files, such as a rename.
     pub(crate) other: Option<u32>,
     /// The index of the file's directory, for a call that may change its entries.
     pub(crate) parent: Option<u32>,

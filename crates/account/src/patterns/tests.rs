@@ -291,7 +291,8 @@ fn look_ups_that_miss() {
     p.open("x", 0, -2);
     p.open("x", 0, -20);
     p.does("execve", [0; 4], Some("/bin/y"), -2);
-    p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), -2); // a failed unlinkat(2) is not a failed lookup
+    // A failed unlinkat(2) is not a failed lookup.
+    p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), -2);
     p.open("x", 0, -13);
     p.open("x", 0o101, 3);
     p.stat("x", -2);
@@ -354,7 +355,7 @@ fn small_reads_one_behind_the_other() {
     p.open("x", 0, 3);
     (0..10).for_each(|_| p.on("read", 3, [0, 1000, 0], 1000));
     p.on("read", 3, [0, 1000, 0], 0);
-    // 10,000 bytes are three pages.
+    // 10,000 bytes are three pages, so seven of ten reads are redundant.
     assert_eq!(
         p.ends(Pattern::SmallReads, PatternFix::Buffer),
         (10, 7, example("/d/x"), 7)

@@ -54,7 +54,7 @@ impl Prices {
         };
         let is_measured = sample.is_some_and(|sample| prices.measure_on(sample, wanted).is_ok());
         if !is_measured && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
-            // After a failure, the remaining sorts keep the price of an empty call.
+            // After a failure, the remaining kinds of calls keep the price of an empty call.
             let _ = prices.measure_on(&own, wanted);
         }
         if prices.uring == 0.0 {
@@ -63,8 +63,8 @@ impl Prices {
         prices
     }
 
-    /// Measures [`Prices::many`] by one stat of each of these absolute paths. Needs a minimum
-    /// number.
+    /// Measures [`Prices::many`] by one stat of each of these absolute paths. The value stays as it
+    /// is if there are fewer than `ENOUGH` paths, or if a stat fails.
     pub(crate) fn measure_many<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
         const ENOUGH: usize = 200;
         let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
@@ -179,7 +179,7 @@ const ABSENT: &CStr = c"no-such-file-in-this-directory";
 struct SampleFile {
     dir: Fd,
     file: Fd,
-    /// The name of the file in its directory; `path` is the absolute one.
+    /// The name of the file in its directory; `path` is the absolute path.
     name: CString,
     path: CString,
     /// The number of components of the absolute path beyond the first.

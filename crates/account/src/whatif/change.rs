@@ -3,14 +3,14 @@
 use crate::patterns::PatternFix;
 use crate::prices::FEWEST_CALLS;
 
-/// Calls with less time in sum, in seconds, give no estimate, only noise.
+/// Minimum seconds in all replaced calls: an estimate from less time would be noise.
 const SHORTEST: f64 = 0.010;
 
 /// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are explained above them")]
 pub enum ChangeKind {
-    /// Avoid redundant calls in a certain way.
+    /// Avoid redundant calls by this change of the program.
     Spare(PatternFix),
     /// Replace stat by XFS's bulkstat; `is_asked` if there was any stat on XFS.
     Bulkstat { is_asked: bool },
@@ -44,10 +44,10 @@ impl ChangeKind {
 pub struct WhatIfChange {
     /// The kind of change.
     pub kind: ChangeKind,
-    /// The number of avoided calls less that of new calls.
+    /// The number of avoided calls less the number of new calls.
     pub calls: i64,
-    /// Saved CPU seconds, or elapsed ones ([`super::WhatIf::elapsed`]); negative if the change
-    /// costs more.
+    /// Saved CPU seconds, or saved elapsed seconds ([`super::WhatIf::elapsed`]); negative if the
+    /// change costs more.
     pub seconds: f64,
     /// The saving as a percentage of the command's CPU time, or of its elapsed time.
     pub percent: f64,

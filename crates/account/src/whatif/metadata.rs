@@ -33,8 +33,8 @@ impl MetadataCalls {
     }
 }
 
-/// The metadata calls by file system type; an empty name is an unknown type. Files for which there
-/// was no room are assumed to be like the others.
+/// The metadata calls by file system type; an empty name is an unknown type. Files for which the
+/// table of files had no room are assumed to be like the others.
 pub(crate) fn metadata_calls(
     detail: &Detail,
     fstype: impl Fn(&[u8]) -> Option<Vec<u8>>,

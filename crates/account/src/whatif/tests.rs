@@ -158,7 +158,7 @@ fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
     assert_eq!(seconds(&what), seconds(&by_price));
 }
 
-/// With noisy times, a total over 10 ms proves nothing.
+/// With noisy times, the prices of the calls must reach 10 ms; their metered time proves nothing.
 #[test]
 fn noisy_times_do_not_make_an_estimate_long_enough() {
     let detail = detail_of_calls(2000, 1_000_000);
@@ -184,7 +184,7 @@ fn on_network_file_systems_elapsed_time_is_saved() {
     let asked = metadata_calls(&detail, |_| Some(b"nfs4".to_vec()));
     let what = at_prices(&detail, &asked, 0.010, 0.020, Some(9.0));
     assert_eq!(what.all(), 9.0);
-    // The saved calls count with the time that they waited.
+    // The saving includes the time that the avoided calls waited.
     let combined = find_change(&what, "combine-stat");
     assert!(combined.seconds > 1.0 && combined.seconds <= combined.basis.seconds);
     assert!((combined.percent - 100.0 * combined.seconds / 9.0).abs() < 1e-9);

@@ -77,7 +77,7 @@ pub struct Detail {
     pub(crate) waits: Waits,
     /// Sums by system call number.
     pub(crate) measured: BTreeMap<u16, UnwaitedCalls>,
-    /// All calls, by [`PriceKind`], which determines the price of a call.
+    /// All calls, by `PriceKind`, which determines the price of a call.
     pub(crate) work: PricedCalls,
     pub(crate) patterns: Patterns,
     /// Descriptors and threads that could not be tracked.

@@ -74,7 +74,8 @@ pub(crate) fn keep_bytecode<'a>(
     changes
 }
 
-/// The modules whose source was read because the `.pyc` file did not exist, and still does not.
+/// The modules whose source was read because the `.pyc` file did not exist, and which still have no
+/// `.pyc` file.
 fn compiled_modules<'a>(trace: &'a Trace, tree: &mut dyn FileTree) -> Vec<Module<'a>> {
     let all = trace.names.iter();
     let opened = all.filter(|used| used.kind == Kind::Python && used.opens > 0);
@@ -96,7 +97,7 @@ fn compiled_modules<'a>(trace: &'a Trace, tree: &mut dyn FileTree) -> Vec<Module
     missed.filter_map(module).collect()
 }
 
-/// The searching program of each name.
+/// The program that searched for each path of a Python module.
 fn searchers(trace: &Trace) -> HashMap<&[u8], &[u8]> {
     let searches = trace.searches.iter();
     let searches = searches.filter(|search| search.kind == Kind::Python);

@@ -26,19 +26,21 @@ pub(crate) struct Calibration {
     pub(crate) behavior: ClientBehavior,
     /// The share of a round trip in which the calling thread uses the processor.
     pub(crate) busy_part: f64,
-    /// Seconds. A call that took less made no request; a call whose minimum takes more did.
+    /// Maximum seconds of a call without a request to the server: if the minimum time of a repeated
+    /// call is longer, the call makes a request.
     max_local: f64,
 }
 
-/// Number of nonexistent names that are looked up.
+/// Number of nonexistent names that are looked up to measure the round trip.
 const NAMES: usize = 15;
 /// Repetitions of each other measurement, unless the round trip is long.
 const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
 /// Seconds from which a round trip counts as long.
 const LONG_RTT_SECONDS: f64 = 0.01;
-/// Maximum seconds of a call without a request on a fast machine; on others, `MAX_LOCAL_CALLS`
-/// times the simplest call. On emulated processors a cached name takes longer than 6 µs.
+/// Maximum seconds of a call without a request on a fast machine. On slower machines, the maximum
+/// is `MAX_LOCAL_CALLS` times the simplest call: on emulated processors, the lookup of a cached
+/// name takes longer than 6 µs.
 const MAX_LOCAL_SECONDS: f64 = 6e-6;
 const MAX_LOCAL_CALLS: f64 = 20.0;
 
@@ -81,7 +83,8 @@ pub(crate) fn calibrate(
     if let Some(bytes) = readahead(&fd) {
         found.behavior.window = bytes;
     }
-    // Keep the default behavior, and the price of a lookup, where nothing can be measured.
+    // Where nothing can be measured, the behavior stays the default, and the price that of a
+    // lookup.
     let repetitions = if rtt > LONG_RTT_SECONDS {
         FEW_REPETITIONS
     } else {
@@ -97,8 +100,8 @@ pub(crate) fn calibrate(
 }
 
 impl Calibration {
-    /// Decides whether a call was a request, from its times and the `resolve_seconds` of each that
-    /// the path lookup took. If so, sets the price of the request.
+    /// Decides from its times whether a repeated call makes a request. Of each time, the path
+    /// lookup took `resolve_seconds`. If the call makes a request, sets the price of this request.
     fn record_if_request(
         &mut self,
         request: Request,
@@ -112,8 +115,8 @@ impl Calibration {
         is_request
     }
 
-    /// Times listing each directory once. The price is the mean, since it depends on the number of
-    /// entries.
+    /// Lists each directory once, and measures the time. The price is the mean time, since the time
+    /// depends on the number of entries.
     fn measure_directories(&mut self, listed: &[Vec<u8>]) {
         let mut buffer = vec![0; 32 << 10];
         let (mut opened, mut read) = (Vec::new(), Vec::new());
@@ -135,7 +138,7 @@ impl Calibration {
         }
         let makes_requests = least(opened.iter().chain(&read).copied()) > self.max_local;
         if !makes_requests && self.behavior.keeps_lists {
-            return; // skip: the command has just listed these directories
+            return; // skip: the command has just listed these directories, so they may be cached
         }
         self.behavior.lists = makes_requests;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
@@ -163,7 +166,8 @@ impl Calibration {
             .size
             .min(self.behavior.window);
         fadvise64(&fd, 0, len, Advice::DontNeed)?;
-        // Pages that a process has mapped, such as fathom's executable, are not dropped.
+        // The kernel does not drop pages that a process has mapped, such as those of fathom's
+        // executable.
         if len == 0 || cachestat(&fd, 0, len).is_ok_and(|cached| cached.pages > 0) {
             return Err(Errno::EBUSY);
         }
@@ -196,7 +200,8 @@ impl Calibration {
             closed.push(timed(|| drop(duplicate)).1);
         }
         let opens = self.record_if_request(Request::Open, opened, resolve_seconds);
-        // The command has opened the file before, so a delegation may exist.
+        // The command has opened the file before, so an open without a request may be due to a
+        // delegation.
         match self.behavior.delegations {
             true => self.behavior.delegations = !opens,
             false => self.behavior.opens = opens,
@@ -211,8 +216,8 @@ impl Calibration {
     /// fstat(2) after a read.
     fn measure_reading(&mut self, fd: &Fd, buffer: &mut [u8], repetitions: usize) -> Result<()> {
         let (len, page) = (buffer.len() as u64, page_size() as u64);
-        // Mapped pages, and pages still being read ahead, are not dropped. Reading them makes no
-        // request, so reads on this file system would appear to need none.
+        // The kernel does not drop mapped pages, and pages still being read ahead. Reading such
+        // pages makes no request, so reads on this file system would appear to need no request.
         let drop_cached = || {
             fadvise64(fd, 0, len, Advice::DontNeed)?;
             match cachestat(fd, 0, len) {

@@ -330,7 +330,8 @@ mod tests {
         }
     }
 
-    /// Program, whether it is starting, operation, path, whether it was found, kind.
+    /// One lookup per line: the program, whether the program is starting, the operation, the path,
+    /// whether the path was found, and the expected kind.
     const LOOKUPS: &str = "\
 /bin/dash started Stat /usr/local/bin/ls failed Path
         /bin/dash started Stat /usr/bin/ls found Path

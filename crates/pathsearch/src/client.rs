@@ -54,7 +54,8 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Seconds since the start, for the time `nanos` of the recorded start.
+    /// Converts a time of the recorded start, in nanoseconds, to seconds since the beginning of the
+    /// simulated start.
     fn at(&self, nanos: u64) -> f64 {
         let after = self.waited.partition_point(|(at, _)| *at <= nanos);
         let before = after.checked_sub(1).and_then(|at| self.waited.get(at));
@@ -115,7 +116,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Simulates the command once. Returns the requests, and their times if they take `seconds`.
+    /// Simulates the command once. Returns the requests, and their times in a start whose duration
+    /// is the result of `seconds`.
     pub(crate) fn start(
         &mut self,
         names: &[NameUse],

@@ -9,7 +9,7 @@ use gate::fs::{CWD, readlinkat};
 use crate::family::Family;
 use crate::kind::Kind;
 
-/// The variables that are lists of directories, with the kind of files in these.
+/// The variables that are lists of directories, with the kind of files in these directories.
 pub(crate) const LISTS: [(&str, Kind); 5] = [
     ("LD_LIBRARY_PATH", Kind::Linker),
     ("PYTHONPATH", Kind::Python),

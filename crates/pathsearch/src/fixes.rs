@@ -34,11 +34,11 @@ pub struct Fix {
 }
 
 /// Whether a saving is worth a change: at least 10 ms, and from 5 % to 100 % of the measured or
-/// predicted total. Both in seconds.
+/// predicted total. Both arguments are in seconds.
 pub fn is_worthwhile(saving: f64, total: f64) -> bool {
     const LEAST: f64 = 0.010;
     const SHARE: f64 = 0.05;
-    /// Tolerance, as both may be sums of the same values in different order.
+    /// Tolerance, as saving and total may be sums of the same values in different order.
     const ROUNDING: f64 = 1e-9;
     saving >= LEAST && saving >= SHARE * total && saving <= total * (1.0 + ROUNDING)
 }
@@ -72,7 +72,7 @@ impl Remote<'_> {
     }
 
     /// The mean time of a failed lookup of these names on this machine. A meter slows a call down
-    /// by more than the lookup takes, so they are looked up again without one.
+    /// by more than the lookup takes, so the names are looked up again without a meter.
     fn seconds_per_miss(&mut self, trace: &Trace, change: &Change, names: &[&[u8]]) -> f64 {
         const SAMPLES: usize = 256;
         let every = names.len().div_ceil(SAMPLES).max(1);
@@ -86,8 +86,8 @@ impl Remote<'_> {
         }
     }
 
-    /// A change that saves failed lookups of these names here, and requests to the network file
-    /// system.
+    /// The fix of a change that saves `misses` failed lookups of these names on this machine, and
+    /// requests to the network file system.
     fn fix(
         &mut self,
         trace: &Trace,
@@ -109,7 +109,7 @@ impl Remote<'_> {
 }
 
 /// A PATH without missing and duplicate directories, otherwise in the present order. Directories on
-/// a network file system are reordered only if that alone is worthwhile.
+/// a network file system are reordered only if the reordering alone is worthwhile.
 pub(crate) fn choose_path(
     path: &[u8],
     trace: &Trace,
@@ -193,7 +193,8 @@ pub(crate) fn propose_fixes(
     fixes
 }
 
-/// The failed lookups that each change would save, by kind of search.
+/// Changes that avoid one kind of failed lookups, each with the names of the lookups that it
+/// avoids.
 fn missed_names(trace: &Trace) -> Vec<(Change, Vec<&NameUse>)> {
     let missed = |applies: &dyn Fn(&NameUse) -> bool| -> Vec<&NameUse> {
         let missed = trace.names.iter().filter(|used| used.count.misses > 0);
@@ -220,8 +221,8 @@ fn missed_names(trace: &Trace) -> Vec<(Change, Vec<&NameUse>)> {
     all
 }
 
-/// The executable of the version manager of a shim script. `manager which NAME` prints the program
-/// of a name.
+/// The version manager that has installed a shim script, to be called as `manager which NAME`: that
+/// prints the program behind the shim NAME.
 fn manager(shim: &Shim) -> Option<Vec<u8>> {
     const MANAGERS: &str = "pyenv rbenv nodenv asdf mise goenv jenv plenv phpenv";
     // The version manager's directory contains the directories `shims` and `bin`.
@@ -239,8 +240,8 @@ fn manager(shim: &Shim) -> Option<Vec<u8>> {
 }
 
 /// Whether a name is a locale's file, as setlocale(3) opens it:
-/// `/usr/lib/locale/de_DE.utf8/LC_CTYPE`. If one is found, the locale is installed, and failed
-/// lookups of other spellings or of message catalogs remain whatever LC_ALL is.
+/// `/usr/lib/locale/de_DE.utf8/LC_CTYPE`. If such a file is found, the locale is installed, and
+/// failed lookups of other spellings or of message catalogs remain whatever LC_ALL is.
 fn is_locale_file(used: &NameUse) -> bool {
     let (dir, name) = split(&used.path);
     let above = split(split(dir).0).1;
@@ -264,7 +265,7 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
     Some(remote.fix(trace, change, path.saves, saving, &avoided))
 }
 
-/// The names that the same searches along a proposed PATH use.
+/// The names that the start would use if the same searches were made along a proposed PATH.
 fn names_with_path(trace: &Trace, path: &PathProposal) -> Vec<NameUse> {
     let names = path.names.iter();
     let mut changed: HashMap<&[u8], (u64, u64)> = names
@@ -277,11 +278,12 @@ fn names_with_path(trace: &Trace, path: &PathProposal) -> Vec<NameUse> {
         let mut left = used.clone();
         match changed.remove(&used.path[..]) {
             Some((0, then)) => left.count.misses += then,
-            // A search may make several calls on a path.
+            // A search may make several failed lookups of a path, so their number is scaled.
             Some((now, then)) => left.count.misses = scale(used.count.misses, then, now),
             None => {}
         }
-        // Some shells examine the directories of PATH themselves.
+        // Some shells look up the directories of PATH themselves. A missing directory that is
+        // removed from PATH is no longer looked up.
         let is_missing_element = used.count.hits == 0 && removed.contains(&used.path[..]);
         all.push(match left.count == Count::default() || is_missing_element {
             true => used.removed(),
@@ -439,7 +441,8 @@ mod tests {
             dirs.find_map(|dir| Some((dir, self.program_at(dir, name.as_bytes())?)))
         }
 
-        /// A meter's trace of these searches, each with its name and number.
+        /// A meter's trace of these searches: index of the name, number of searches, nanoseconds
+        /// per call.
         fn trace(&self, path: &[u8], searches: &[(usize, u64, u64)]) -> Trace {
             let mut trace = Trace::default();
             for &(name, times, nanos) in searches {
@@ -584,7 +587,8 @@ mod tests {
                 prop_assert!(fix.saves_seconds_here <= nanos as f64 / 1e9, "{:?}", fix);
                 prop_assert!(fix.saves_requests <= start.cold.waited(), "{:?}", fix);
                 prop_assert!(fix.saves_seconds <= seconds * (1.0 + 1e-9), "{:?}", fix);
-                // In a different order, a search may end at the same program in another directory.
+                // If PATH is reordered, the saving is not exact: a search may end at the same
+                // program in a different directory.
                 if let Change::SetPath(path) = &fix.change
                     && !path.is_reordered
                 {

@@ -68,8 +68,8 @@ impl Search {
     }
 
     pub(crate) fn add(&mut self, path: &[u8], outcome: Outcome, nanos: u64) {
-        /// The maximum number of listed tries. Further tries are added to the last, which is the
-        /// file found, if any.
+        /// The maximum number of listed paths. Lookups of further paths are added to the last
+        /// listed path, which is replaced by the file found, if any.
         const MOST: usize = 1024;
         let at = match self.tried.iter().rposition(|tried| tried.path == path) {
             Some(at) => at,
@@ -119,7 +119,7 @@ impl Search {
                 );
             return found == path || is_same_module;
         }
-        // A shell examines a file by several calls before it continues.
+        // A shell may examine an unusable file by several calls before it tries the next directory.
         let mut last = self.tried.last().into_iter();
         if last.any(|tried| tried.is_refused && tried.path == path) {
             return true;
@@ -152,7 +152,8 @@ pub(crate) struct AssignedSearch {
     pub(crate) at: usize,
     /// The kind of the search and of the lookup.
     pub(crate) kind: Kind,
-    /// The search before its kind changed from `Other` to `Path`, if it did.
+    /// A copy of the search before its kind changed from `Other` to `Path`; `None` if its kind did
+    /// not change.
     pub(crate) promoted: Option<Search>,
 }
 
@@ -169,7 +170,8 @@ pub(crate) fn assign(
         lookup.op,
         LookupPurpose::Stat | LookupPurpose::Access | LookupPurpose::Exec
     );
-    // ld.so checks whether the directory of its last search exists.
+    // ld.so checks whether the directory of its last search exists. This lookup belongs to that
+    // search, although its name differs.
     let is_directory = kind == Kind::Linker && lookup.op == LookupPurpose::Stat;
     let fits = |search: &Search| {
         if is_directory {

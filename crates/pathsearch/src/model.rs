@@ -89,8 +89,8 @@ pub(crate) fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     }
 }
 
-/// The requests of a start that uses these names, with cold caches: those that
-/// [`predict_requests`] returns.
+/// The requests of a start that uses these names, with cold caches: the same as in the result of
+/// [`predict_requests`].
 pub(crate) fn predict_cold(
     names: &[NameUse],
     tree: &mut dyn FileTree,
@@ -99,7 +99,7 @@ pub(crate) fn predict_cold(
     Client::new(tree, *behavior).start(names, |_| 0.0).0
 }
 
-/// The names of a start whose files and symbolic links, `copied`, are read elsewhere.
+/// The names of a start after its files and symbolic links in `copied` were copied to a local disk.
 pub(crate) fn without_copied(
     names: &[NameUse],
     copied: &HashSet<&[u8]>,
@@ -199,7 +199,8 @@ mod tests {
         ];
         assert_eq!(requests(&names, &ClientBehavior::OTHER), [("LOOKUP", 5, 0)]);
         // The client does not cache failed lookups: `a` fails three times, `b` once, and the
-        // missing directory once per name in it. usr and bin exist.
+        // missing directory once per name in it. The existing directories usr and bin take one
+        // LOOKUP each.
         let forgets = ClientBehavior {
             keeps_misses: false,
             ..ClientBehavior::OTHER
@@ -355,9 +356,10 @@ mod tests {
         };
         assert_eq!(fetched_after(2.0, "/usr/none"), 0);
         assert_eq!(fetched_after(4.0, "/usr/none"), 2);
-        // The link is used during the whole start.
+        // The link is used during the whole start, so only the attributes of the file expire.
         assert_eq!(fetched_after(4.0, "/lib64/none"), 1);
-        // A use before or after most requests of a start of 8 s, and a use within a start of 0.1 s.
+        // The file is used before or after most requests of a first start of 8 s, then in a second
+        // start of 0.1 s. The attributes expire only after the early use.
         for (at, fetched) in [(1, 2), (99, 0)] {
             let examined = NameUse {
                 first_at: at,
@@ -420,7 +422,7 @@ mod tests {
             let requests = predict_cold(names, &mut tree(), &ClientBehavior::NFS_4);
             requests.get(Request::Lookup)
         };
-        // The listing of /usr/bin has the name of the tool, so it needs no LOOKUP.
+        // The listing of /usr/bin has the name of the tool, so the tool needs no LOOKUP.
         assert_eq!((lookups(&names), lookups(&left)), (4, 3));
     }
 

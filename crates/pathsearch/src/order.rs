@@ -47,8 +47,9 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
         (0..n).filter(stays).fold(0, |set, bit| set | 1 << bit)
     };
     let before: Vec<usize> = order.iter().map(before).collect();
-    // The cost of each set, and its last directory. Of equal ones, take the largest index, which
-    // keeps the present order where possible.
+    // The minimum cost of each set of directories, and the last directory in the cheapest order. Of
+    // equally cheap last directories, take the largest index, which keeps the present order where
+    // possible.
     let mut costs = vec![(u64::MAX, 0_usize); 1 << n];
     costs[0].0 = 0;
     for set in 1_usize..1 << n {

@@ -153,7 +153,7 @@ pub(crate) fn propose_path(
     (is_valid && helps).then_some(proposal)
 }
 
-/// Adds the savings of the searches if the elements of `old` were in this order.
+/// Adds the savings that the searches would have with the elements of `old` in this order.
 fn add_savings(
     mut proposal: PathProposal,
     old: &Elements<'_>,
@@ -167,7 +167,7 @@ fn add_savings(
     for (program, used) in searches {
         let (mut old_dir, mut new_dir) = (None, None);
         if let Some(found) = program.found.as_deref() {
-            // Otherwise the command found the program along a PATH that it has set itself.
+            // A program outside of `old` was found along a PATH that the command has set itself.
             let Some(at) = old.position(split(found).0) else {
                 continue;
             };
@@ -202,7 +202,8 @@ fn add_savings(
     proposal
 }
 
-/// The directories that a search tries before that of the program.
+/// The directories that a search tries before the directory of the program; all directories if the
+/// program was not found.
 fn tried<'a>(dirs: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
     let end = dirs.iter().position(|dir| Some(*dir) == found);
     &dirs[..end.unwrap_or(dirs.len())]
@@ -247,10 +248,10 @@ fn states(dirs: &[Vec<u8>], directories: &mut dyn ProgramDirectories) -> Vec<Ele
     dirs.iter().enumerate().map(state).collect()
 }
 
-/// For each element, the elements that must stay before it: neither is movable, one of the two is
-/// unknown, or they contain different programs with the same name. The standard directories keep
-/// their order, because an administrator may override a program of /usr/bin in /usr/local/bin at
-/// any time.
+/// For each element, the elements that must stay before it. Two elements keep their order if
+/// neither is movable, if one of them is unknown, or if they contain different programs with the
+/// same name. The standard directories keep their order, too, because an administrator may override
+/// a program of /usr/bin in /usr/local/bin at any time.
 fn constraints(
     elements: &Elements<'_>,
     movable: &[bool],
@@ -315,8 +316,8 @@ fn constraints(
     after
 }
 
-/// Whether this user may execute a file that was found along PATH. If it cannot be examined, it is
-/// assumed to be what the process found.
+/// Whether this user may execute a file that was found along PATH. A file that cannot be examined
+/// is assumed to be executable.
 pub(crate) fn is_executable(path: &[u8]) -> bool {
     statx_long(path, AtFlags::empty(), StatxMask::TYPE).map_or(true, |seen| {
         seen.file_type == FileType::Regular && check_permission(path, Permission::Execute).is_ok()

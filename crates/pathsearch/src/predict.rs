@@ -49,8 +49,8 @@ impl RttSource {
 /// Options of the prediction.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// The directories that are assumed to be on a network file system. If empty: those that are on
-    /// one, or else all.
+    /// The directories that are assumed to be on a network file system. If empty: the directories
+    /// that are on a network file system, or all directories if there are none.
     pub remote: Vec<Vec<u8>>,
     /// The round-trip time of a request.
     pub rtt: RoundTrip,
@@ -190,8 +190,8 @@ struct KnownClient {
     busy_part: f64,
 }
 
-/// The prices and the behavior of the client, measured on the first directory where that succeeds,
-/// or else assumed.
+/// The prices and the behavior of the client: measured on the first directory where measuring
+/// succeeds, or else assumed.
 fn find_client(
     trace: &Trace,
     network: &[&[u8]],
@@ -255,8 +255,9 @@ fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>, busy
     let names = trace.names.iter();
     let remote = names.filter(|used| tree.is_remote(split(&used.path).0));
     let waited = remote.map(|used| used.nanos).sum::<u64>() as f64 / 1e9;
-    // Waits for page faults are in no call, but use no CPU time. The prices of requests include the
-    // kernel's CPU time for them: estimate it as idle time × the ratio of the two.
+    // Waits for page faults are in no call, but use no CPU time, so the CPU time limits the result.
+    // The kernel's CPU time for requests is in their prices already, so it is subtracted. It is
+    // estimated as idle time × the ratio of CPU time to idle time in a round trip.
     let user = metered.user.as_secs_f64();
     let busy = user + metered.sys.as_secs_f64();
     let idle = (real - busy).max(0.0);

@@ -60,7 +60,8 @@ pub(crate) fn sequential(all: u64, wanted: u64, first: u64, limits: Limits) -> R
     let first = first.max(1);
     let mut window = first_window(first, limits.window);
     let mut have = window.min(all);
-    // Reading this page starts the next readahead: the first page after the read itself.
+    // Reading the page `mark` starts the next readahead: the first page after those of the first
+    // read.
     let mut mark = if window > first { first } else { 0 };
     let mut reads = limits.readahead(have);
     while have < all && wanted > mark {

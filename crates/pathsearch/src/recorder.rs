@@ -24,7 +24,7 @@ use crate::trace::{
 
 mod searches;
 
-// The maximum number of entries of each table, and of bytes of names in each.
+// The maximum number of entries of each table, and of bytes of names in each table.
 const MOST_DIRECTORIES: usize = 40_000;
 const MOST_NAMES: usize = 40_000;
 const MOST_SEARCHES: usize = 10_000;
@@ -405,7 +405,7 @@ impl Listener for Recorder {
                 let path = base.map_or_else(|| b".".to_vec(), |base| join(&base, b"."));
                 self.lookup(call, &path, &path, lookup);
             }
-            // The directory that the name is relative to is unknown.
+            // The directory that the name is relative to is unknown, so record the name as given.
             (None, Some(name)) if !name.is_empty() => self.lookup(call, name, name, lookup),
             (_, None) if about.by_name && call.errno() != Some(Errno::EFAULT.0) => {
                 self.omitted.nameless += 1

@@ -111,8 +111,9 @@ impl SearchReport {
         fixes.filter(move |fix| fix.change.saves_work() || is_worthwhile(fix.saves_seconds, total))
     }
 
-    /// The directories, where the element of LD_LIBRARY_PATH, PYTHONPATH and the like stands for all
-    /// directories below it that were searched because of it. In decreasing order of failed lookups.
+    /// The directories in decreasing order of failed lookups. An element of LD_LIBRARY_PATH,
+    /// PYTHONPATH or a similar variable stands for all directories below it that were searched
+    /// because of it.
     pub fn directories_by_element(&self) -> Vec<DirectoryReport> {
         let elements = search_path_elements(&self.trace);
         let row_of = |directory: &DirectoryReport| {
@@ -164,7 +165,7 @@ pub struct DirectoryReport {
     pub dir: Vec<u8>,
     /// The lookups in the directory.
     pub lookups: DirectoryLookups,
-    /// The type of its file system, where the mount table has it.
+    /// The type of the directory's file system; `None` if the mount table does not have it.
     pub fstype: Option<Vec<u8>>,
     /// Whether the directory is on a network file system.
     pub network: bool,
@@ -182,7 +183,7 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
         }
     };
     let mut directories: Vec<DirectoryReport> = trace.directories.iter().map(report).collect();
-    // The directories are sorted by name already.
+    // The sort is stable, so that directories with equally many lookups stay sorted by name.
     sort_directories(&mut directories);
     directories
 }
@@ -196,7 +197,7 @@ fn sort_directories(directories: &mut [DirectoryReport]) {
 }
 
 /// The absolute elements of the variables that list directories, in all environments, with the
-/// kinds of files that are searched for in them.
+/// kinds of files that are searched for in each element.
 fn search_path_elements(trace: &Trace) -> HashMap<Vec<u8>, Vec<Kind>> {
     let mut elements: HashMap<Vec<u8>, Vec<Kind>> = HashMap::new();
     let executions = trace.executions.iter();
@@ -347,8 +348,8 @@ mod tests {
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
         let mut recorder = Recorder::new(InheritedFiles::default(), Environment::default());
         let number = by_name("read").unwrap().number;
-        // Five calls are recorded, of which two never return. Three more are only known never to
-        // return.
+        // Five calls are recorded, of which two never return. The meter counts three more that
+        // never return, five in all.
         for result in [Some(1), Some(1), None, Some(1), None] {
             let call = Call {
                 pid: 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Assumed seconds of a round trip: a server in the same building.
 pub const ASSUMED_RTT: f64 = 0.0005;
 
-/// A request to the server, by its name in FUSE, or else in NFS 4.
+/// A request to the server. The name is that of FUSE, or of NFS 4 if FUSE has no such request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Looking up a component of a name that is not in the dentry cache.
@@ -74,7 +74,7 @@ pub struct Requests {
     counts: [u64; Request::ALL.len()],
     /// The total number of bytes that [`Request::Read`] returns.
     pub bytes: u64,
-    /// [`Request::Read`]s that are sent in parallel with another one that is waited for.
+    /// [`Request::Read`]s that are sent in parallel with a read that the process waits for.
     pub parallel_reads: u64,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A name without the first suffix in the list that it has.
+/// A name without its suffix, which is the first in the list `ends` that the name has.
 fn stem<'a>(name: &'a [u8], ends: &str) -> &'a [u8] {
     let mut ends = ends.split(' ');
     let stem = ends.find_map(|end| name.strip_suffix(end.as_bytes()));
@@ -47,7 +47,8 @@ fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
         .unwrap_or(module)
 }
 
-/// The part after the last `node_modules`; without one, the name without its suffix.
+/// The name of a Node module: the component after the last `node_modules`. Without `node_modules`,
+/// the file name without its suffix.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
     let at = parts.iter().rposition(|part| *part == b"node_modules");

@@ -79,7 +79,7 @@ fn shorten(
             None => kept.push(element),
         }
     }
-    // An empty element means the working directory, but an empty list means none.
+    // An empty element means the working directory, but an empty list means no directory.
     let value = match kept.join(&b':') {
         value if value.is_empty() && !kept.is_empty() => Some(b".".to_vec()),
         value => (!kept.is_empty()).then_some(value),
@@ -91,7 +91,7 @@ fn shorten(
     }
 }
 
-/// Names that were not found in or below these directories.
+/// The names of one kind in or below these directories whose lookups failed.
 fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse> {
     let all = trace.names.iter();
     let missed = all.filter(|used| used.kind == kind && used.count.misses > 0);
@@ -101,8 +101,8 @@ fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse
 
 /// The names that are looked up because of these elements of a list: the directories themselves,
 /// and everything below them. Python's zipimport also examines each directory above an element that
-/// does not exist. Only ld.so's own lookups have its kind; interpreters examine directories by calls
-/// of the kind [`Kind::Other`], too.
+/// does not exist. Interpreters also examine directories by calls of the kind [`Kind::Other`], but
+/// ld.so by calls of the kind [`Kind::Linker`] only.
 fn caused<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse> {
     let removed: HashSet<&[u8]> = dirs.iter().map(Vec::as_slice).collect();
     let mut above = HashSet::new();
@@ -127,8 +127,8 @@ fn caused<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse
     trace.names.iter().filter(is_caused).collect()
 }
 
-/// For each value of each variable a shorter one, if possible, and the names whose lookups it
-/// saves.
+/// For each value of each variable a shorter value, if possible, and the names whose lookups the
+/// shorter value saves.
 pub(crate) fn shorten_variables<'a>(
     trace: &'a Trace,
     used: &UsedDirectories<'_>,
@@ -186,7 +186,7 @@ pub(crate) fn shorten_variables<'a>(
 }
 
 /// Shorter RUNPATHs of programs and libraries that this user may change, and the names whose
-/// lookups that saves. Directories with a library are kept even if unused, because the change
+/// lookups the change saves. Directories with a library are kept even if unused, because the change
 /// affects everyone who executes the file.
 pub(crate) fn shorten_runpaths<'a>(
     trace: &'a Trace,

@@ -19,7 +19,7 @@ pub struct PathElement {
     pub dir: Vec<u8>,
     /// The state of the element.
     pub state: ElementState,
-    /// The type of its file system.
+    /// The type of the directory's file system.
     pub fstype: Option<Vec<u8>>,
     /// Whether the directory is on a network file system.
     pub network: bool,
@@ -32,10 +32,10 @@ pub struct ProgramStart {
     pub command: &'static str,
     /// The kind of searches that the program is an example of.
     pub about: &'static str,
-    /// Seconds from start to end: the median of the runs. Without runs, those of the metered start
-    /// less the known overhead of the meter.
+    /// Seconds from start to end: the median of the runs. Without runs, the seconds of the metered
+    /// start less the known overhead of the meter.
     pub seconds: f64,
-    /// Seconds of each start without a meter, with warm caches. The other figures are from one
+    /// Seconds of each start without a meter, with warm caches. All other fields describe one
     /// metered start.
     pub runs: Vec<f64>,
     /// Sums over all lookups.
@@ -95,7 +95,7 @@ pub struct StartupReport {
 
 impl StartupReport {
     /// For each element of PATH, the lookups of programs in it by the first started program; `None`
-    /// without one. Lookups in a duplicate count for its first occurrence.
+    /// if no program was started. Lookups in a duplicate count for its first occurrence.
     pub fn path_lookups(&self) -> Option<Vec<Count>> {
         let mut counts: HashMap<&[u8], Count> = HashMap::new();
         for directory in &self.started.first()?.directories {

@@ -30,15 +30,15 @@ impl DirectoryLookups {
 pub struct NameUse {
     /// The absolute path.
     pub path: Rc<[u8]>,
-    /// The kind of its first lookup.
+    /// The kind of the first lookup of the name.
     pub kind: Kind,
     pub count: Count,
     /// Nanoseconds in all calls with this name.
     pub nanos: u64,
-    /// The time of the first lookup in nanoseconds; `last_at` is that of the last.
+    /// The time of the first lookup in nanoseconds; `last_at` is the time of the last lookup.
     pub first_at: u64,
     pub last_at: u64,
-    /// A lookup followed a final symbolic link; `nofollow`: a lookup did not.
+    /// At least one lookup followed a final symbolic link; `nofollow`: at least one lookup did not.
     pub follow: bool,
     pub nofollow: bool,
     pub readlinks: u64,

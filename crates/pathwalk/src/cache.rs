@@ -52,7 +52,7 @@ pub(crate) fn drop_caches(
     warnings: &mut Vec<Warning>,
 ) -> DroppedCaches {
     if let Ok(root) = open_long(root, Open::DIRECTORY) {
-        let _ = syncfs(&root); // on failure, dirty pages stay cached, no more
+        let _ = syncfs(&root); // on failure, dirty pages stay cached, nothing else
     }
     let (file, value, dropped, refused) = match what {
         DropCaches::NoCgroup => {

@@ -68,7 +68,8 @@ fn create_root(root: &[u8], shape: Shape) -> Result<(), Error> {
     })
 }
 
-/// Fails if the tree has more entries than the file system has free inodes, before any is created.
+/// Fails if the tree has more entries than the file system has free inodes, before any entry is
+/// created.
 fn check_free_inodes(root: &[u8], shape: Shape) -> Result<(), Error> {
     /// Minimum bytes of an entry with its inode, for file systems that do not count inodes.
     const LEAST: u64 = 64;

@@ -36,7 +36,7 @@ struct HistogramCounts {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        /// Significant decimal digits: 2 give buckets of 1/128.
+        /// Significant decimal digits: two digits give buckets of at most 1/128 of their values.
         const DIGITS: u8 = 2;
         // With this maximum no value is out of range.
         let buckets = hdrhistogram::Histogram::new_with_max(u64::MAX, DIGITS);

@@ -8,13 +8,13 @@
 //! |---|---|
 //! | `shape` | the size of a tree, and the names in it |
 //! | `create` | creates the tree |
-//! | `search` | the timed part |
+//! | `search` | searches the tree, and measures the time |
 //! | `remove` | removes the tree |
-//! | `paths` | the paths to look up, incremented in place |
+//! | `paths` | the paths to look up; the numbers in them are incremented in place |
 //! | `report` | the measurements |
 //! | `histogram` | latencies |
 //! | `cache` | drops the kernel's caches |
-//! | `error`, `warning` | why a part failed or is incomplete |
+//! | `error`, `warning` | why a part of the benchmark failed or is incomplete |
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub use search::{Method, SearchOptions};
 pub use shape::{Progress, Shape};
 pub use warning::WarningKind;
 
-/// The parts to run, in the order of the fields.
+/// The parts of the benchmark to run, in the order of the fields.
 #[derive(Clone, Debug)]
 pub struct PathwalkOptions {
     /// The directory that contains the tree, or will contain it.
@@ -90,7 +90,8 @@ pub fn run(
         on_event(Event::Created(elapsed));
         report.created = Some(elapsed);
     } else if team.rank() > 0 {
-        gate::long::refresh_parent(root); // it may have been created on a different rank's host
+        // ROOT may have been created on a different rank's host.
+        gate::long::refresh_parent(root);
     }
     let search = options.search.as_ref();
     let searched = search

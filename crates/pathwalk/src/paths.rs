@@ -1,5 +1,6 @@
 //! The paths to look up: those of one file in every directory of the search. The paths of the next
-//! file are made by incrementing in place, so that the timed loop neither formats nor allocates.
+//! file are made by incrementing the number at their ends in place, so that the timed loop neither
+//! formats nor allocates.
 
 use std::collections::TryReserveError;
 
@@ -12,8 +13,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The paths of file 0: each prefix, `stem` (`15.`), and the number. Has capacity for numbers
-    /// up to `last`.
+    /// The paths of file 0, each of a prefix, `stem` (such as `15.`) and the number 0. Reserves
+    /// room for numbers up to `last`.
     ///
     /// # Errors
     /// If memory allocation fails.
@@ -51,14 +52,14 @@ impl Paths {
             .unwrap_or_default()
     }
 
-    /// Moves to the next file.
+    /// Changes all paths to those of the next file.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.number += 1;
         self.paths.iter_mut().for_each(count_up);
     }
 
-    /// Moves to the file with this number.
+    /// Changes all paths to those of the file with this number.
     pub(crate) fn seek(&mut self, number: u64) {
         if number == self.number {
             return;

@@ -175,7 +175,7 @@ impl Remover<'_> {
                     self.progress.add_one();
                 }
                 Err(Errno::ENOENT) => {}
-                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // it is a mount point
+                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // the entry is a mount point
                 Err(e) => return Err(self.error(&join(path, name.to_bytes()), e)),
             }
         }
@@ -216,7 +216,7 @@ impl Remover<'_> {
             return Ok(false);
         }
         if !names.is_empty() {
-            return Ok(false); // directories that were kept
+            return Ok(false); // ROOT contains directories that were kept
         }
         drop(top);
         match remove_root(self.root) {

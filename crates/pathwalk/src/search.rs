@@ -100,7 +100,8 @@ pub(crate) fn search(
     let mut search = |files: u64| {
         let pass = prepared.pass(files, team, &mut errno)?;
         if std::mem::take(&mut is_first) {
-            // After the first search only: opening the directories would load them into the caches.
+            // Look for missing directories after the first search, because opening directories
+            // before it would load them into the caches.
             warnings.extend(agree(team, prepared.find_missing(team.rank()))?);
         }
         on_event(Event::Searched(&pass));
@@ -139,7 +140,8 @@ struct PreparedTree<'a> {
 struct PassState {
     files: u64,
     target: Option<usize>,
-    /// A file may also be missing: when priming in a tree without files.
+    /// The file may be missing, because a search that warms the caches may run in a tree without
+    /// files.
     may_miss: bool,
     /// The number of directories: the lookups per file that is not found.
     length: u64,
@@ -243,7 +245,8 @@ impl<'a> PreparedTree<'a> {
             let reason = Reason::PathsTooLarge(shape.length);
             return Err(Error::new(Operation::Search, root, reason));
         }
-        let last = (shape.length as usize).checked_sub(1); // the paths fit into memory, so the length fits into usize
+        // The paths fit into memory, so the length fits into usize.
+        let last = (shape.length as usize).checked_sub(1);
         let target = last.filter(|_| !options.absent);
         let dirs = match options.method {
             Method::Dirfd => open_all(root, shape)?,
@@ -271,7 +274,8 @@ impl<'a> PreparedTree<'a> {
             Method::Dirfd => Vec::new(),
             _ => [self.root, b"/", directory.to_string().as_bytes(), b"/"].concat(),
         };
-        let length = self.shape.length as usize; // the paths fit into memory, so the length fits into usize
+        // The paths fit into memory, so the length fits into usize.
+        let length = self.shape.length as usize;
         Paths::new((0..length).map(prefix), &self.stem(), files)
             .map_err(|_| Error::new(Operation::Search, self.root, Reason::OutOfMemory))
     }
@@ -309,7 +313,7 @@ impl<'a> PreparedTree<'a> {
         Ok(add_up(team, &parts, files, errno))
     }
 
-    /// Runs a part of a pass on each of `all`, by threads that start together.
+    /// Runs a part of a pass on each element of `all`, by threads that start together.
     fn run_threads(&self, shared: &PassState, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
         let barrier = Barrier::new(all.len());
         let parts = together(all, |paths| {
@@ -338,7 +342,7 @@ impl<'a> PreparedTree<'a> {
         }
     }
 
-    /// Runs the loop, and measures the latency of each lookup if requested.
+    /// Runs the timed loop, and measures the latency of each lookup if requested.
     #[inline]
     fn run_timed(
         &self,

@@ -1,4 +1,5 @@
-//! Measures what each gathering method costs for one tree, for the memo's table of options.
+//! Measures the cost of each gathering method for a tree, as in the table of options in the 1974
+//! memo on Multics' backup.
 
 use std::time::Duration;
 

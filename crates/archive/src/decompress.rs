@@ -26,7 +26,7 @@ const XZ_MEMORY: u32 = 66 << 10;
 pub(crate) struct Decompressor {
     format: Compression,
     state: DecoderState,
-    /// Whether a compressed stream with data has begun, so that the format is settled.
+    /// Whether a compressed stream with data has begun, so that the format can no longer change.
     is_begun: bool,
     has_garbage: bool,
 }

@@ -397,7 +397,8 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// The text after an offset: damage of a compressed stream is not at this offset of the file.
+    /// Text to follow an offset in a message: for damage of a compressed stream, the offset is that
+    /// in the uncompressed archive, not in the file.
     pub(crate) fn offset_base(&self) -> &'static str {
         match self {
             Damage::CompressedCutShort(_) | Damage::Compressed(..) | Damage::Garbage(_) => {

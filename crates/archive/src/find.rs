@@ -44,10 +44,9 @@ pub struct FoundFiles {
 /// The fields that distinguish versions of a file.
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
-/// Finds files by PATHs. A PATH without a slash is the name of a file in any directory, too. The
-/// others are those of
-/// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names), and may have
-/// wildcards.
+/// Finds files by PATHs, which may have wildcards.
+/// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names) converts a PATH
+/// to member names. A PATH without a slash is also the name of a file in any directory.
 ///
 /// # Errors
 /// A PATH is outside of the dumped trees, or a catalog cannot be read. A damaged catalog gives a

@@ -151,7 +151,7 @@ pub struct Gathered {
     pub path: Vec<u8>,
     /// The engine of the walk.
     pub engine: EngineKind,
-    /// Why its method was used.
+    /// Why the method of this engine was used.
     pub why: GatherReason,
 }
 
@@ -246,8 +246,8 @@ pub(crate) fn collect<'a>(
         collector = collector.with_sum(options.expected);
     }
     for number in others {
-        // Read the SRC again: before this tick of the clock, later changes may not show in its
-        // times.
+        // Wait for a tick of the clock, and read the SRC again: a later change within the tick of
+        // the first reading may not show in the file's times.
         collector.wait(None);
         let path = &paths[number as usize];
         let (meta, open) = open_itself(path).map_err(|e| not_examined(path, e))?;

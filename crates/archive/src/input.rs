@@ -93,9 +93,9 @@ const MOST_DEFECTS: u64 = 100_000;
 #[derive(Default)]
 struct Check {
     hasher: blake3::Hasher,
-    /// Check only members whose contents are read anyway.
+    /// Whether only members are checked whose contents are read anyway.
     is_for_used: bool,
-    /// The current member is a regular file to be checked.
+    /// Whether the current member is a regular file to be checked.
     is_due: bool,
     /// The checksum stored in the archive.
     stored: Option<[u8; 32]>,
@@ -470,7 +470,7 @@ impl Input {
         }
     }
 
-    /// Adds a defect with the number of those not kept.
+    /// Adds a defect with the number of defects that were not kept.
     fn count_rest(&mut self) {
         let rest = self.defect_count.saturating_sub(MOST_DEFECTS);
         if rest > 0 {
@@ -480,7 +480,8 @@ impl Input {
         }
     }
 
-    /// After [`ErrorKind::DamagedArchive`] in the data of a member: [`Input::next`] can continue.
+    /// Recovers from [`ErrorKind::DamagedArchive`] in the data of a member, so that
+    /// [`Input::next`] can continue.
     pub(crate) fn recover(&mut self) {
         self.left = 0;
         self.padding = 0;
@@ -573,7 +574,7 @@ impl Input {
         self.place += n as u64;
     }
 
-    /// Refills the consumed buffer; returns 0 at the end.
+    /// Refills the buffer, all of which must be consumed; returns 0 at the end.
     fn fill(&mut self) -> Result<usize, Error> {
         self.from = 0;
         self.buffer.resize(CHUNK, 0);

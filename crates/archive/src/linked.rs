@@ -41,7 +41,7 @@ enum PassOutcome {
 }
 
 /// Passes the members of link targets to `take`, and returns the targets found and those missing.
-/// An archive that cannot be read twice (a pipe) counts as having none.
+/// An archive that cannot be read twice (a pipe) counts as one without any of the targets.
 ///
 /// # Errors
 /// The archive cannot be read; those of `take`.

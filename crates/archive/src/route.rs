@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use ondisk::members::IndexReader;
 
-/// Member names to read: one, or one with everything below it.
+/// The name of a member to read, alone or with everything below it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Region {
     /// The name with NULs instead of slashes, so that it sorts directly before all names below it.
@@ -88,7 +88,7 @@ pub(crate) struct Route {
     is_sequential: bool,
 }
 
-/// The reader's treatment of a member.
+/// What the reader does with a member.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum ReadAction {
     Deliver,

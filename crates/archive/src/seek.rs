@@ -8,7 +8,7 @@ use ondisk::seekable::{SeekTable, index_frame};
 
 /// Maximum size of a seek table: enough for an archive of 64 TiB.
 const MOST: u64 = 256 << 20;
-/// Maximum size of an index, compressed or not: compression can make it longer.
+/// Maximum size of an index, compressed or not: compression can make a small index longer.
 const MOST_INDEX: u64 = 2 * members::MOST as u64;
 
 /// The seek table and the member index of an archive.

@@ -35,7 +35,7 @@ pub struct SnapshotCatalog<'a> {
 pub enum TreeState<K> {
     /// Nothing has changed since the catalog was written.
     Unchanged {
-        /// The data kept of the last snapshot.
+        /// The caller's data of the last snapshot, as passed to [`SnapshotCatalog::collect`].
         kept: K,
         /// The mounts, with the evidence that they are unchanged.
         parts: Vec<Gathered>,
@@ -49,8 +49,8 @@ pub enum TreeState<K> {
         rows: Arc<Rows>,
         /// The mounts gathered.
         parts: Vec<Gathered>,
-        /// The data kept of the last snapshot; and for each row, whether the entry or anything
-        /// below it has changed since.
+        /// The caller's data of the last snapshot; and for each row, whether the entry or anything
+        /// below it has changed since that snapshot.
         last: Option<(K, Vec<bool>)>,
         /// Mounts that have disappeared since the last snapshot.
         gone: Vec<GoneMount>,
@@ -95,8 +95,8 @@ impl<'a> SnapshotCatalog<'a> {
         self.base.as_ref()?.about().snapshot.as_ref()
     }
 
-    /// Collects the tree, or finds that nothing has changed; the latter only if the last snapshot
-    /// can be `kept`.
+    /// Collects the tree, or finds that nothing has changed. `kept` is the caller's data of the
+    /// last snapshot; without it, the tree is always collected.
     ///
     /// # Errors
     /// The tree cannot be walked, or the catalog cannot be read.
@@ -186,7 +186,7 @@ impl<'a> SnapshotCatalog<'a> {
     }
 
     /// Updates the tokens and the snapshot of the catalog, so that the next run need not check
-    /// again what was only read since.
+    /// again the files that were only read since the catalog was written.
     ///
     /// # Errors
     /// The catalog cannot be written.

@@ -86,7 +86,8 @@ pub enum WarningKind {
     DamageNotRecorded(ErrorKind),
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
-    /// The record is in an object store, which decides only about objects of its own bucket.
+    /// The record of the dump is in an object store, but the archive is not in the same bucket, so
+    /// the store must not decide about it.
     #[error("not removed: a record in a store decides about objects of its bucket only")]
     ArchiveElsewhere,
     #[error("no member has this name")]

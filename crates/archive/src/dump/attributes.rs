@@ -23,7 +23,8 @@ pub enum AttributesOf<'a> {
     Named(BorrowedFd<'a>, &'a CStr),
 }
 
-/// An extended attribute that could not be read: the call, its error, and what is missing.
+/// A failure to read extended attributes: the system call, its error number, and the kind of
+/// warning.
 pub type AttributeFailure = (Gate, Errno, WarningKind);
 
 /// Reads extended attributes, with buffers reused for many files.
@@ -31,18 +32,20 @@ pub type AttributeFailure = (Gate, Errno, WarningKind);
 pub struct AttributeReader {
     list: Vec<u8>,
     value: Vec<u8>,
-    /// A device whose file system has no extended attributes.
+    /// Device number of a file system without extended attributes: its other files are not asked
+    /// for any.
     bare: Option<Dev>,
 }
 
 impl AttributeReader {
-    /// Whether a file may have attributes. If not, there is no need to open it.
+    /// Whether a file may have extended attributes. A file without any need not be opened to read
+    /// them.
     pub fn may_have(&self, meta: &Meta) -> bool {
         meta.xattrs != Some(false) && self.bare != Some(meta.dev)
     }
 
-    /// Passes the name and value of each attribute to `take`, sorted by name. Returns what could
-    /// not be read; an attribute that vanishes meanwhile is no failure.
+    /// Passes the name and value of each extended attribute to `take`, sorted by name. Returns a
+    /// failure for each unreadable attribute; an attribute that vanishes meanwhile is no failure.
     pub fn read(
         &mut self,
         dev: Dev,

@@ -26,15 +26,15 @@ pub(super) struct Chain {
     pub(super) base: Option<Base>,
     pub(super) catalog: Option<Vec<u8>>,
     level: Option<Level>,
-    /// Excludes other dumps from the state directory.
+    /// Lock that excludes other dumps from the state directory.
     _lock: Option<Arc<Lock>>,
-    /// The archive's name was chosen by fathom, in the state directory.
+    /// Whether fathom chose the archive's name, in the state directory.
     is_named: bool,
     pub(super) note: Option<Note>,
 }
 
 impl Chain {
-    /// Finds the catalogs, and opens the base catalog.
+    /// Finds the catalogs of a dump, and opens the base catalog.
     pub(super) fn open(options: &DumpOptions) -> Result<Chain, Error> {
         if let (Some(level), Some(archive)) = (&options.level, &options.archive)
             && remote::is_remote(&level.state)
@@ -119,9 +119,10 @@ impl Chain {
         self.is_named || self.level.is_some() && why.kind.other_file_system().is_some()
     }
 
-    /// Records the archive's name before it appears, so that the next dump removes an archive left
-    /// by a killed process. A store has no lock, so a concurrent dump would remove this archive:
-    /// there, a killed process can leave an archive without a record.
+    /// Records the archive's name before the archive is renamed into place, so that the next dump
+    /// removes an archive left by a killed process. In a store the name is not recorded: a store
+    /// has no lock, so a concurrent dump would remove the new archive. There, a killed process can
+    /// leave an archive without a record.
     pub(super) fn announce(&self, archive: Option<&[u8]>, id: ArchiveId) -> Result<(), Error> {
         match (&self.level, archive) {
             (Some(level), Some(archive)) if self.is_named && !remote::is_remote(archive) => {

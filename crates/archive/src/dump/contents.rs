@@ -1,4 +1,4 @@
-//! Reads file contents into loads (pieces of the archive).
+//! Reads file contents into archive chunks.
 
 use blake3::Hasher;
 use gate::file::read_full_at;
@@ -34,7 +34,8 @@ pub(super) fn read_whole(
         return Ok(end);
     }
     let (start, size) = (out.len(), meta.size as usize);
-    // One extra byte detects a file that has grown, and saves a read at end of file.
+    // The buffer has one extra byte, which detects a file that has grown, and saves a read(2) at
+    // end of file.
     out.resize(start + size + 1, 0);
     let data = &mut out[start..];
     // SEEK_DATA and SEEK_HOLE move the file offset, so read(2) would start at the wrong place.

@@ -24,7 +24,7 @@ use super::write::ArchiveWriter;
 use crate::error::Error;
 use crate::plan::Plan;
 
-/// A plan to copy into an archive, and the options for that.
+/// The input of a copy: the rows, the plan of an archive, and options.
 pub(super) struct Copy<'a> {
     pub(super) rows: &'a Rows,
     pub(super) plan: &'a Plan,
@@ -35,7 +35,7 @@ pub(super) struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Copies everything in the plan; a single thread reads and writes in turns.
+    /// Copies all planned entries into the archive. A single thread reads and writes in turns.
     pub(super) fn write(
         &self,
         output: &mut Output,
@@ -43,7 +43,8 @@ impl Copy<'_> {
         results: Option<ResultSender>,
     ) -> Result<Counts, Error> {
         attribution::set_phase(Function::Write);
-        // With several pieces, `DumpShare::begin` has set the totals of all of them.
+        // For a dump in several slices (pieces), `DumpShare::begin` has already set the progress
+        // totals of all slices.
         if self.progress.done().is_none() {
             self.progress.begin(self.rows, self.plan, |_| true);
         }

@@ -1,4 +1,4 @@
-//! Estimates dumps from one gathering of the tree: for every level at once.
+//! Estimates the dumps of all levels of a tree, whose metadata is gathered only once.
 //!
 //! No file is opened. So a file with holes counts with its allocated space, and extended attributes
 //! are not counted. Everything else is exact.
@@ -55,7 +55,8 @@ pub struct Estimates {
     pub dumps: Vec<Estimate>,
 }
 
-/// Estimates the dump of the options, or with `state`, the dumps of all levels.
+/// Estimates the dump that `options` describe, or with a state directory (`state`) the dumps of all
+/// levels.
 ///
 /// # Errors
 /// A SRC or a base catalog cannot be read, or the base is of a different tree.
@@ -91,7 +92,7 @@ pub fn estimate(
     let gone = gone_since_last(level, base, Some(&rows))?;
     let mut dumps: Vec<Estimate> = Vec::new();
     for (level, since, base) in bases {
-        // Two levels have the same base if there is no catalog of the lower one.
+        // If a level has no catalog, the next level has the same base, and so the same estimate.
         if let Some(same) = dumps.last().filter(|last| last.since == since) {
             let same = same.clone();
             dumps.push(Estimate { level, ..same });
@@ -129,14 +130,15 @@ pub fn estimate(
     })
 }
 
-/// Each level, with its base catalog.
+/// The levels to estimate for a state directory, each with its base catalog.
 #[allow(clippy::type_complexity, reason = "a level, and its base")]
 fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, Error> {
     let level = |number| Level {
         number,
         state: state.to_vec(),
     };
-    // All levels above the newest catalog have that catalog as their base.
+    // All levels above the newest catalog have that catalog as their base, so one of them is
+    // enough.
     let last = level(0).last()?;
     let mut bases = Vec::new();
     for number in 0..=MOST {
@@ -195,7 +197,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
     estimate
 }
 
-/// Sets the fields of a member that its size depends on.
+/// Sets those fields of a member that determine its size in the archive.
 fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
     match meta.kind() {
         FileType::Regular => {

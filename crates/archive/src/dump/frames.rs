@@ -23,7 +23,7 @@ use zstd::bulk::Compressor;
 /// larger than a single frame.
 const CHUNK: usize = 2 << 20;
 const LARGE_CHUNK: usize = 4 << 20;
-/// The first level with larger frames: such levels trade time for size.
+/// The first zstd level with larger frames: from this level on, time is traded for size.
 const LARGE_FROM: i32 = 10;
 /// Number of chunks queued per worker.
 const AHEAD: usize = 2;
@@ -42,7 +42,8 @@ pub(super) struct Frames<W> {
     level: i32,
     chunk: Vec<u8>,
     chunk_size: usize,
-    /// `None` if no thread could be started: then the writer compresses the chunks itself.
+    /// Queue of chunks for the compressing threads. `None` if no thread could be started: then the
+    /// writer compresses the chunks itself.
     jobs: Option<SyncSender<Job>>,
     /// Frames still being compressed, in order.
     pending: VecDeque<Receiver<(Vec<u8>, Compressed)>>,
@@ -89,7 +90,7 @@ impl<W: Write> Frames<W> {
         self.pending.push_back(frame);
         let job = Job { chunk, done };
         match &self.jobs {
-            // Cannot fail: workers live as long as this sender.
+            // Sending cannot fail: workers live as long as this sender.
             Some(jobs) => jobs.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into()),
             None => {
                 compress_job(&mut compressor(self.level), job);

@@ -1,5 +1,5 @@
-//! Data that readers and the writer of an archive share, and the loads that readers pass to the
-//! writer.
+//! Data that readers and the writer of an archive share, and the archive chunks that readers pass
+//! to the writer.
 
 use catalog::rows::Rows;
 use ondisk::pax::{self, Member};
@@ -19,19 +19,19 @@ pub(crate) struct DumpInput<'a> {
     pub(crate) open_directories: usize,
 }
 
-/// Size at which a reader passes a load to the writer.
+/// Size in bytes at which a reader passes an archive chunk to the writer.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// A piece of the archive, passed from a reader to the writer.
+/// A range of bytes of the archive, passed from a reader to the writer.
 #[derive(Default)]
 pub(crate) struct ArchiveChunk {
     pub(crate) bytes: Vec<u8>,
-    /// Rows whose headers begin in this load, and their offsets.
+    /// Rows whose headers begin in this chunk, and the offsets of the headers.
     pub(crate) begun: Vec<(usize, u64)>,
-    /// Rows whose members end in this load.
+    /// Rows whose members end in this chunk.
     pub(crate) done: Vec<DumpedRow>,
-    /// A hard link to write after this load: the writer decides, because only it knows whether the
-    /// link's target was written.
+    /// A hard link to write after this chunk: the writer decides, because only the writer knows
+    /// whether the link's target was written.
     pub(crate) link: Option<usize>,
 }
 
@@ -45,14 +45,14 @@ impl ArchiveChunk {
         pax::header(member, &mut self.bytes)
     }
 
-    /// Truncates the load to before the headers of the last row.
+    /// Truncates the chunk to before the headers of the last row.
     pub(super) fn take_back(&mut self) {
         if let Some((_, at)) = self.begun.pop() {
             self.bytes.truncate(at as usize);
         }
     }
 
-    /// An empty load that reuses a buffer.
+    /// An empty chunk that reuses a buffer.
     pub(crate) fn reuse(mut bytes: Vec<u8>) -> ArchiveChunk {
         bytes.clear();
         ArchiveChunk {
@@ -66,7 +66,7 @@ impl ArchiveChunk {
 pub(crate) struct DumpedRow {
     pub(crate) row: usize,
     pub(crate) outcome: RowOutcome,
-    /// The metadata of the file now, if it differs from that of the row.
+    /// The current metadata of the file, if it differs from that of the row.
     pub(crate) meta: Option<Box<Meta>>,
 }
 
@@ -74,19 +74,19 @@ pub(crate) struct DumpedRow {
 pub(crate) enum RowOutcome {
     /// Dumped: the size of the file, and the checksum of its data as stored.
     Member(u64, Option<[u8; 32]>),
-    /// Dumped with wrong contents: the next increment must dump it again.
+    /// Dumped with wrong contents: the next increment must dump the file again.
     Spoiled(u64),
     /// Dumped as a hard link to a different row's file.
     Link,
     /// The file type cannot be stored in an archive.
     NoMember,
-    /// Failed to dump.
+    /// The file could not be dumped.
     Missing,
 }
 
 /// The writer has failed, so readers stop.
 pub(crate) struct WriterStopped;
 
-/// Passes a full load to the writer, and returns an empty one.
+/// Passes a full archive chunk to the writer, and returns an empty one.
 pub(crate) type EmitChunk<'h> =
     &'h mut dyn FnMut(ArchiveChunk) -> Result<ArchiveChunk, WriterStopped>;

@@ -67,7 +67,7 @@ impl<'a> MemberNames<'a> {
             None => self.source(row).len(),
             Some(parent) => self.in_directory(parent, |within| within.len()),
         };
-        // Two slashes more: one before the file name, and one after that of a directory.
+        // Add two slashes: one before the file name, and one after the name of a directory.
         len + self.rows.name(row).len() + 2 > MOST_NAME
     }
 

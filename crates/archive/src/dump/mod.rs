@@ -1,8 +1,8 @@
 //! Dumps a tree into an archive, in full or as an increment. docs/dump.md has the guarantees.
 //!
 //! ```text
-//! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
-//!   rows      step    load       order     results   file               │
+//! collect ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► archive, then catalog
+//!   rows      step    chunk      order     results   file               │  (renamed into place)
 //!                                          └──► catalog, rows at a time ┘
 //! ```
 
@@ -72,7 +72,8 @@ use updates::CatalogUpdates;
 /// place, in this order.
 ///
 /// # Errors
-/// Nothing is left behind, except files already renamed into place.
+/// A SRC cannot be read, or a file cannot be written. No file is left behind, except those already
+/// renamed into place.
 pub fn dump(
     options: &DumpOptions,
     diagnostics: &Diagnostics,
@@ -249,7 +250,8 @@ impl Dump<'_> {
     /// Renames all files into place, the archive first, so that no catalog refers to a missing
     /// archive.
     fn publish(&mut self, mut written: WrittenPart) -> Result<DumpSummary, Error> {
-        // Without a catalog there is no record, so nobody would know of an archive that fathom has named.
+        // Without its catalog a dump is not recorded, and an archive whose name fathom chose would
+        // be unknown. So fail before the archive is renamed into place.
         if self.options.automatic.is_some() {
             written.check_catalog()?;
         }
@@ -287,7 +289,8 @@ impl Dump<'_> {
                 () if plan.step(row) == PlanStep::LeftOut => RowInclusion::Nowhere,
                 () => RowInclusion::Row,
             };
-            // This error is never shown: the writer of the archive reports its own.
+            // The error of the stopped catalog is never shown: the writer of the archive reports
+            // its own.
             let stopped = |_| {
                 let kind = catalog::ErrorKind::Stopped;
                 catalog::Error::new(catalog::Action::WriteCatalog, b"", kind)
@@ -371,7 +374,7 @@ impl Dump<'_> {
         })
     }
 
-    /// Copies the plan into the archive, without renaming it into place.
+    /// Copies the planned entries into the archive, without renaming the archive into place.
     fn copy(
         &mut self,
         mut output: Output,

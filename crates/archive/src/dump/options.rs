@@ -15,7 +15,7 @@ use crate::increment::levels::Level;
 /// The options of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
-    /// Directories and files, as given.
+    /// Directories and files to dump, as given on the command line.
     pub sources: Vec<Vec<u8>>,
     /// If set, only these names below the one source are dumped.
     pub listed: Option<Arc<SortedNames>>,
@@ -37,7 +37,7 @@ pub struct DumpOptions {
     pub threads: Option<usize>,
     /// The entries to exclude.
     pub selection: Options,
-    /// Other files being written: they are not dumped.
+    /// Further files that are written during the dump, and so are excluded from it.
     pub own: Vec<Vec<u8>>,
     /// The mounts around the sources, if they were read.
     pub around: Option<Arc<ReachableMounts>>,
@@ -75,7 +75,8 @@ pub struct DumpSummary {
 }
 
 impl DumpOptions {
-    /// The options for collecting metadata; for a catalog, with the moment at which the dump began.
+    /// The options for collecting metadata. `for_catalog`: the moment at which the dump began, if a
+    /// catalog is written.
     pub fn collect_options(&self, for_catalog: Option<Moment>) -> CollectOptions {
         CollectOptions {
             sources: self.sources.clone(),
@@ -125,19 +126,19 @@ pub enum Note {
 /// The members of an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// All members.
+    /// Number of all members.
     pub dumped: u64,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Symlinks.
+    /// Number of symlinks.
     pub symlinks: u64,
-    /// Hard links to other members.
+    /// Number of hard links to other members.
     pub links: u64,
-    /// Other types.
+    /// Number of members of other types: FIFOs and devices.
     pub other: u64,
-    /// The sizes of all files, holes included.
+    /// Total size of all files, holes included.
     pub bytes: u64,
 }
 
@@ -162,7 +163,7 @@ impl Counts {
 /// A line of the map: a member of the archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// The metadata.
+    /// The metadata of the member.
     pub meta: &'a Meta,
     /// Whether the member is a hard link.
     pub is_link: bool,
@@ -172,10 +173,11 @@ pub struct Line<'a> {
 
 /// Writes the map: the list of dumped members.
 pub trait Map {
-    /// Adds a member.
+    /// Adds a member to the map.
     fn add(&mut self, line: &Line<'_>) -> Result<(), Error>;
 
-    /// Flushes all lines, so that an error is reported before the archive is renamed into place.
+    /// Flushes all lines of the map, so that an error is reported before the archive is renamed
+    /// into place.
     fn end(&mut self) -> Result<(), Error>;
 
     /// Renames the map into place, after the archive and before the catalog.

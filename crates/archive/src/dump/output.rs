@@ -34,14 +34,14 @@ pub(crate) struct Output {
     path: Vec<u8>,
     to: OutputTarget,
     seen: Option<Statx>,
-    /// Bytes written, before compression.
+    /// Number of bytes written, before compression.
     bytes: u64,
     /// Offsets of members, for an archive in which a reader can seek.
     index: Option<MemberIndex>,
 }
 
 enum OutputTarget {
-    /// `--no-output`
+    /// Discards all data (`--no-output`).
     Nowhere,
     Plain(Sink),
     Compressed(Box<dyn Encoder>),
@@ -51,14 +51,14 @@ enum OutputTarget {
 /// The index under construction. It lists only a few members, at a minimum distance.
 struct MemberIndex {
     writer: IndexWriter,
-    /// Offset from which on the next member is listed.
+    /// The next member at or after this offset is added to the index.
     next: u64,
-    /// Whether all members that must be listed are: the first one, and each SRC.
+    /// Whether the index lists the members that it must: the first one, and each SRC.
     is_complete: bool,
 }
 
-/// Minimum distance of two members in the index: about 10 bytes each make 40 bytes per MiB of
-/// content.
+/// Minimum distance of two members in the index, in bytes of the archive. With about 10 bytes per
+/// member, the index has 40 bytes per MiB of the archive.
 const INDEX_DISTANCE: u64 = 256 << 10;
 
 /// A compressor that writes into a file.
@@ -113,8 +113,9 @@ impl Output {
         self.seen
     }
 
-    /// Notes a member that begins `after` bytes from here. For a SRC (`is_source`), the index
-    /// restarts the order of names.
+    /// Adds a member to the index, unless the previous indexed member is too near. The member
+    /// begins `after` bytes after the current offset. For a SRC (`is_source`), the index restarts
+    /// the order of names.
     pub(crate) fn note_member(
         &mut self,
         after: u64,

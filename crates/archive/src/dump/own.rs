@@ -14,7 +14,8 @@ use crate::plan::{Plan, PlanStep};
 
 /// Refuses to write two files to one path, or to replace the base catalog or a source.
 pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {
-    // The directory of a file and its name there; `None` for a stream or a device.
+    // The parent directory of an output file, and the file's name there; `None` for a stream or a
+    // device.
     let place = |path: &[u8]| {
         if path == b"-" {
             return None;
@@ -50,7 +51,7 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
     Ok(())
 }
 
-/// Excludes the files being written, and those that they replace.
+/// Excludes the output files of the dump, and the existing files that they replace.
 pub(super) fn leave_out_own(
     options: &DumpOptions,
     chain: &Chain,
@@ -89,7 +90,7 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
 }
 
 /// Excludes the common parent directory of listed names, because restoring its attributes would
-/// surprise. Increments need its list, so they include it.
+/// surprise. Increments include the directory, because a restore needs its list of names.
 pub(super) fn leave_out_root(options: &DumpOptions, plan: &mut Plan) {
     if options.listed.is_some() {
         plan.set(0, PlanStep::LeftOut);

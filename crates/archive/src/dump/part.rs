@@ -1,4 +1,5 @@
-//! The archive and the catalog that one process writes: all of a dump, or a part of it as a rank of an MPI job.
+//! The archive and the catalog that one process writes: all of a dump, or a part of it as a rank of
+//! an MPI job.
 //!
 //! Each step is one function, so that the ranks can agree after it that none has failed.
 
@@ -26,8 +27,8 @@ pub struct DumpPart<'a> {
 }
 
 impl<'a> DumpPart<'a> {
-    /// Creates the files, which have no names yet, so that an archive that cannot be written fails before hours of reading.
-    /// A part is that of the selection; then each SRC must be a directory.
+    /// Creates the output files, which have no names yet, so that an archive that cannot be written
+    /// fails before hours of reading. If the selection has a shard, each SRC must be a directory.
     ///
     /// # Errors
     /// A file cannot be created, or a SRC is no directory.
@@ -54,7 +55,8 @@ impl<'a> DumpPart<'a> {
             part_header(&part, &mut header);
             output.write(&header)?;
         }
-        // The catalog of an increment may become another one when the tree has been read.
+        // Create only the catalog of a shard now: other catalogs may still get a different path,
+        // because an increment can become a full dump after the tree is read.
         let catalog = chain.catalog.as_deref();
         let catalog = catalog.filter(|_| options.selection.shard.is_some());
         let draft = catalog.map(CatalogDraft::create).transpose()?;
@@ -100,7 +102,8 @@ impl<'a> DumpPart<'a> {
 /// removes them.
 pub struct WrittenPart {
     pub(super) archive: Option<SyncedArchive>,
-    /// If the catalog could not be written, the archive may be renamed into place nevertheless.
+    /// The catalog, or the error of writing it. The archive may be renamed into place even without
+    /// a catalog.
     pub(super) catalog: Option<Result<SealedCatalog, Error>>,
     pub(super) summary: DumpSummary,
 }

@@ -13,11 +13,12 @@ use super::progress::Progress;
 use crate::gather::{Gathered, OF_OTHERS, RankRows, collect_together};
 use crate::plan::{Plan, PlanStep};
 
-/// The rows that a dump is responsible for. Others are in its archive only as parent directories.
+/// The rows that a dump is responsible for. Other rows are in its archive only as parent
+/// directories.
 #[derive(Clone, Copy)]
 pub(crate) enum OwnRows<'a> {
     All,
-    /// The rows of one piece: the piece of each row, and the number of this one.
+    /// The rows of one piece: the piece number of each row, and the number of the selected piece.
     Piece(&'a [u32], u32),
 }
 
@@ -79,7 +80,7 @@ impl DumpShare {
         })
     }
 
-    /// The sums of each piece, over all ranks.
+    /// For each piece, the sums over the entries of all ranks.
     pub fn sums(&self, team: &dyn Team) -> Vec<Sums> {
         let RankRows { rows, piece_of, .. } = &self.share;
         let own = sums_of_pieces(rows, piece_of, self.pieces);

@@ -2,8 +2,8 @@
 //! to be needed. Symlinks are never followed, so that a concurrent change cannot lead out of the
 //! tree.
 //!
-//! A SRC is still open from collecting. Otherwise it is opened again by path, and must have the
-//! same device and inode number: a user who can write to a directory above could have replaced it.
+//! A SRC that is no longer open from collecting is opened again by path, and must have the same
+//! device and inode number: a user who can write to a directory above could have replaced the SRC.
 
 use std::ffi::{CStr, CString};
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use crate::warning::WarningKind;
 /// Flags for directories that are opened only as a base for *at() calls.
 const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
 
-/// More open directories than this per thread save nothing.
+/// Maximum number of open directories per thread: more would save nothing.
 pub(crate) const MOST: usize = 24;
 
 /// The open directories of a thread: some of the ancestors of the last row used, outermost first.
@@ -33,13 +33,13 @@ pub struct OpenAncestors<R> {
     open: Vec<(usize, Fd)>,
     /// Maximum number of open directories; at least one.
     most: usize,
-    /// Root may open any file with O_NOATIME.
+    /// Whether the process has root's rights: root may open any file with O_NOATIME.
     is_root: bool,
     name: Vec<u8>,
 }
 
 impl<R: Deref<Target = Rows>> OpenAncestors<R> {
-    /// Creates a cache for at most `most` open directories, without any yet.
+    /// Creates an empty cache for at most `most` open directories.
     pub fn new(rows: R, most: usize) -> OpenAncestors<R> {
         OpenAncestors {
             rows,

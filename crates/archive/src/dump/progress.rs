@@ -16,8 +16,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Entries done and their total, and bytes written before compression and their approximate
-    /// total; `None` while the tree is being collected.
+    /// The numbers of entries done and in total, then the numbers of bytes written and
+    /// (approximately) in total, before compression; `None` while the tree is being collected.
     pub fn done(&self) -> Option<((u64, u64), (u64, u64))> {
         let load = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
         let entries = load(&self.entries, &self.all_entries);
@@ -50,7 +50,7 @@ impl Progress {
         self.entries.fetch_add(1, Relaxed);
     }
 
-    /// Counts bytes as done.
+    /// Counts bytes of the archive as done.
     pub fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }

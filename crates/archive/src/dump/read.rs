@@ -28,7 +28,7 @@ use crate::warning::WarningKind;
 /// checksum, and a file that changes meanwhile can be read again. For larger files the checksum
 /// follows the data.
 pub(super) const WHOLE: u64 = 1 << 20;
-/// How many times at most a file is read again because it changed while it was read.
+/// Maximum number of times that a file is read again because it changed while being read.
 const TRIES: u32 = 3;
 
 /// Makes members in one reader thread.
@@ -37,7 +37,7 @@ pub(crate) struct MemberReader<'a> {
     names: MemberNames<'a>,
     places: OpenAncestors<&'a Rows>,
     attributes: AttributeReader,
-    /// Some extended attributes of the last file could not be read.
+    /// Whether some extended attributes of the last file could not be read.
     misses_attributes: bool,
     /// A member already written, kept to reuse its memory.
     spare: Member,
@@ -96,7 +96,7 @@ impl<'a> MemberReader<'a> {
             FileType::Regular => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
-        // A ctime of 0 never matches that of the file, so the next increment dumps it again.
+        // A ctime of 0 never matches that of the file, so the next increment dumps the file again.
         if std::mem::take(&mut self.misses_attributes) {
             meta.ctime = Time::default();
         }
@@ -242,8 +242,8 @@ impl<'a> MemberReader<'a> {
         }
     }
 
-    /// Reads a file once. `None` if it changed meanwhile and is to be read again; `meta` becomes
-    /// the metadata that it is then compared with.
+    /// Reads a file once. `None` if the file changed meanwhile and is to be read again. `meta` is
+    /// set to the metadata with which the file is compared after reading.
     fn try_file(
         &mut self,
         row: usize,
@@ -253,7 +253,7 @@ impl<'a> MemberReader<'a> {
         emit: EmitChunk<'_>,
     ) -> Result<Option<RowOutcome>, ReadFailure> {
         // An empty file without extended attributes need not be opened, if everybody may read it.
-        // Otherwise open(2) shows whether the dump may.
+        // Otherwise open(2) shows whether the dump may read the file.
         let is_public = meta.mode & 0o444 == 0o444;
         if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
             let outcome = match self.begin_file(row, meta, None, (None, Some(NO_CHECKSUM)), load) {
@@ -315,8 +315,9 @@ impl<'a> MemberReader<'a> {
         ))
     }
 
-    /// Compares a file with its metadata before reading, and warns of a difference. `end` is set if
-    /// the file ended before its size. `None` if the metadata lets the next increment see a change.
+    /// Compares the metadata of a file after reading with that before, and warns of a difference.
+    /// `end` is set if the file ended before its size. `None` if the next increment would notice
+    /// any change by the metadata.
     fn check_read(
         &self,
         row: usize,
@@ -502,14 +503,14 @@ pub fn is_unchanged(a: &Meta, b: &Meta) -> bool {
         == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
 }
 
-/// Like [`is_unchanged`], for a file read up to `end`, if that is before its size. FUSE then
-/// corrects the size without changing a time.
+/// Like [`is_unchanged`], but if the file ended at `end`, before its size, the sizes are not
+/// compared: FUSE corrects the size of such a file without changing a time.
 pub fn is_unchanged_as_read(now: &Meta, before: &Meta, end: Option<u64>) -> bool {
     let size = if end.is_some() { now.size } else { before.size };
     is_unchanged(now, &Meta { size, ..*before })
 }
 
-/// Offsets of a file's parts in a load.
+/// Offsets of the parts of a file's member in an archive chunk.
 struct MemberOffsets {
     /// Offset of the checksum in the header.
     checksum: Option<usize>,

@@ -10,7 +10,7 @@ use walk::Meta;
 /// without a new checksum.
 #[derive(Debug, Default)]
 pub(crate) struct RowGroupResults {
-    /// Checksums of the data in the archive.
+    /// Rows of dumped files, with the checksums of the data in the archive.
     pub(crate) hashes: Vec<(usize, [u8; 32])>,
     /// Rows whose metadata changed since they were collected.
     pub(crate) amended: Vec<(usize, Meta)>,
@@ -18,8 +18,8 @@ pub(crate) struct RowGroupResults {
     pub(crate) missing: Vec<usize>,
 }
 
-/// The sending end. Dropping it before [`ResultSender::finish`] tells the receiver that the dump
-/// failed.
+/// The sending end of the channel for row groups. If dropped before [`ResultSender::finish`], the
+/// receiver learns that the dump failed.
 pub(crate) struct ResultSender {
     rows: usize,
     size: usize,
@@ -50,7 +50,7 @@ impl ResultSender {
     }
 
     fn send(&mut self) {
-        // If the writer of the catalog has failed, it reports its own error.
+        // Sending fails only if the writer of the catalog has failed, which reports its own error.
         let _ = self.to.send(std::mem::take(&mut self.group));
         self.nth += 1;
     }

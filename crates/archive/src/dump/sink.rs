@@ -11,8 +11,8 @@ use gate::cache::Aligned;
 use gate::fs::Statx;
 use walk::FileType;
 
-/// The record of GNU tar: 20 blocks. Archives are padded to a multiple of it, and a character
-/// device, which may be a tape, gets each record as one write.
+/// Record size of GNU tar: 20 blocks. Archives are padded to a multiple of a record, and a
+/// character device, which may be a tape, gets each record as one write.
 pub(super) const RECORD: usize = 10_240;
 
 /// Size of a write: a multiple of the record, and of the alignment that every file system needs for
@@ -30,7 +30,7 @@ pub(super) struct Sink {
     size: usize,
     /// Number of bytes buffered for the next write.
     filled: usize,
-    /// Each write must have exactly this size, because the device may be a tape.
+    /// Whether each write must have exactly the size of a record, because the device may be a tape.
     is_exact: bool,
     written: u64,
     cache: Cache,
@@ -39,7 +39,7 @@ pub(super) struct Sink {
 /// Whether the archive is written through the page cache.
 #[derive(PartialEq)]
 enum Cache {
-    /// Through the page cache, until the archive is large.
+    /// The archive is written through the page cache until it is large.
     Until,
     Bypassed,
     Used,

@@ -26,7 +26,7 @@ pub(super) struct CatalogUpdates<'a> {
 }
 
 impl CatalogUpdates<'_> {
-    /// Converts the results of some rows to what the catalog records.
+    /// Converts the results of some rows to updates of the catalog.
     ///
     /// # Errors
     /// The base cannot be read.
@@ -41,7 +41,8 @@ impl CatalogUpdates<'_> {
         }
         let mut amended: HashMap<usize, Meta> = group.amended.into_iter().collect();
         // The archive's directory lists name a row that failed, and a restore may keep an older
-        // copy. So the catalog has an entry for it, with an identity that no file matches.
+        // copy of the file. So the catalog has an entry for the row, with an identity that no file
+        // matches.
         for row in group.missing.into_iter().chain(self.plan.blind_of(rows)) {
             let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
             *meta = Meta {

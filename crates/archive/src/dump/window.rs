@@ -1,15 +1,15 @@
 //! Reads ahead of the writer of the archive, and keeps the order.
 //!
 //! ```text
-//!          next rows                        in the order of the tickets
-//! reader ◄──────────┐   ┌ slot 7: load, load, ... ┐
-//! reader ◄────── window ┤ slot 8: load            ├──► writer
-//! reader ◄──────────┘   └ slot 9:                 ┘
+//!          next rows                         in the order of the tickets
+//! reader ◄──────────┐   ┌ slot 7: chunk, chunk, ... ┐
+//! reader ◄────── window ┤ slot 8: chunk             ├──► writer
+//! reader ◄──────────┘   └ slot 9:                   ┘
 //! ```
 //!
-//! Each reader takes a few rows at a time, with a ticket: their place in the archive. Its loads
-//! wait in a slot until they are written. When the window is full, all readers wait except the one
-//! whose ticket is next, so that the dump always proceeds.
+//! Each reader takes a few rows at a time, with a ticket: the position of these rows in the
+//! archive. The reader's chunks wait in a slot until they are written. When the window is full, all
+//! readers wait except the one whose ticket is next, so that the dump always proceeds.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,11 +26,11 @@ const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
 /// Bytes in the window at which the writer is woken.
 const READY: usize = 2 << 20;
-/// Number of loads that the reader of the next ticket may be ahead of the writer, however full the
+/// Number of chunks that the reader of the next ticket may be ahead of the writer, however full the
 /// window is.
 const AHEAD: usize = 4;
 
-/// The loads between the readers and the writer.
+/// The archive chunks between the readers and the writer.
 pub(crate) struct Window {
     rows: usize,
     state: Mutex<WindowState>,
@@ -41,7 +41,7 @@ pub(crate) struct Window {
 #[derive(Default)]
 struct WindowState {
     next_row: usize,
-    /// Ticket of the first slot: the one being written.
+    /// Ticket of the first slot, whose chunks are being written.
     turn: u64,
     slots: VecDeque<WindowSlot>,
     bytes: usize,
@@ -49,7 +49,7 @@ struct WindowState {
     waiting: usize,
     is_writer_waiting: bool,
     is_stopped: bool,
-    /// Buffers of written loads, and their total capacity.
+    /// Buffers of written chunks, and their total capacity.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
@@ -87,7 +87,7 @@ impl Window {
         self.state.lock()
     }
 
-    /// The next rows to read, and their ticket; `None` when there are no more.
+    /// The next rows to read, and their ticket; `None` when there are no more rows.
     pub(crate) fn take(
         &self,
         DumpInput { rows, plan, .. }: DumpInput<'_>,
@@ -116,8 +116,8 @@ impl Window {
         Some((ticket, from..to))
     }
 
-    /// Adds a load of data to the slot of a ticket, and waits until the window has room. Returns an
-    /// empty load.
+    /// Adds a chunk to the slot of a ticket, and waits until the window has room. Returns an empty
+    /// chunk.
     pub(crate) fn add(
         &self,
         ticket: u64,
@@ -138,7 +138,7 @@ impl Window {
         Ok(state.empty())
     }
 
-    /// Adds the last load of a ticket, without waiting.
+    /// Adds the last chunk of a ticket, without waiting.
     pub(crate) fn finish(&self, ticket: u64, load: ArchiveChunk) {
         drop(self.put(ticket, load, true));
     }
@@ -180,12 +180,12 @@ impl Window {
         }
     }
 
-    /// An empty load, with a reused buffer if there is one.
+    /// An empty chunk, with a reused buffer if there is one.
     pub(crate) fn empty(&self) -> ArchiveChunk {
         self.state().empty()
     }
 
-    /// Waits for the next load in order. `None` after the last load, and when a reader panicked.
+    /// Waits for the next chunk in order. `None` after the last chunk, and when a reader panicked.
     pub(crate) fn next(&self) -> Option<ArchiveChunk> {
         let mut state = self.state();
         loop {
@@ -212,7 +212,7 @@ impl Window {
         }
     }
 
-    /// Keeps the buffer of a written load for reuse.
+    /// Keeps the buffer of a written chunk for reuse.
     pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
         bytes.clear();
         let mut state = self.state();

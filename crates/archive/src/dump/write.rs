@@ -1,4 +1,4 @@
-//! Writes loads in order, resolves hard links, and records the outcome of each row.
+//! Writes archive chunks in order, resolves hard links, and records the outcome of each row.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ impl<'a> ArchiveWriter<'a> {
         }
     }
 
-    /// Writes a load and the hard link after it, and returns the load's buffer.
+    /// Writes an archive chunk and the hard link after it, and returns the chunk's buffer.
     pub(crate) fn take(&mut self, load: ArchiveChunk) -> Result<Vec<u8>, Error> {
         for &(row, after) in &load.begun {
             let is_source = self.work.rows.parent(row).is_none();
@@ -73,7 +73,7 @@ impl<'a> ArchiveWriter<'a> {
         Ok(load.bytes)
     }
 
-    /// After the last load: sends the remaining results, and ends the map (the list of members).
+    /// After the last chunk: sends the remaining results, and ends the map (the list of members).
     pub(crate) fn finish(self) -> Result<Counts, Error> {
         if let Some(results) = self.results {
             results.finish();

@@ -91,7 +91,7 @@ impl SortedNames {
         self
     }
 
-    /// The names, in the order of their components.
+    /// The listed names, in the order of their components.
     pub(crate) fn names(&self) -> &[Vec<u8>] {
         &self.names
     }
@@ -118,8 +118,9 @@ impl SortedNames {
         if next.is_some_and(|next| common(&parts, next) == parts.len()) {
             return true;
         }
-        // A listed name before this one in the order can be its ancestor only at their common
-        // prefix or above, so the search continues there.
+        // If an ancestor of the name is listed, the listed names sorted between them are below that
+        // ancestor, too. So the ancestor is at or above the path that the name shares with the
+        // nearest listed name before it: search again from that path.
         let mut above = &parts[..];
         while let Some(at) = before(above, &[Ordering::Less, Ordering::Equal]).checked_sub(1) {
             let (listed, shared) = (&self.names[at], common(above, &self.names[at]));
@@ -250,14 +251,14 @@ struct Level {
 
 #[derive(Clone, PartialEq, Eq)]
 enum ListedEntry {
-    /// A listed directory, or an entry in one; with the directory's device.
+    /// A listed directory, or an entry in a listed directory; with the directory's device.
     Directory {
         covered: Option<Dev>,
     },
     Other(FileType),
-    /// Does not exist, which is no error of the file system.
+    /// The name does not exist, which is no error of the file system.
     Missing,
-    /// Could not be examined; a warning was given.
+    /// The name could not be examined; a warning was given.
     Failed,
 }
 
@@ -283,8 +284,8 @@ fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
 }
 
 /// Reads the attributes of the files in a list (`--files-from`) and of the directories above them,
-/// with one system call each. Each directory is opened relative to its parent, so that a symlink put
-/// in place meanwhile is not followed.
+/// with one system call each. Each directory is opened relative to its parent, so that a symlink
+/// put in place meanwhile is not followed.
 struct Examination<'a> {
     one_file_system: bool,
     matcher: Matcher<'a>,
@@ -292,7 +293,7 @@ struct Examination<'a> {
     diagnostics: &'a Diagnostics,
     /// Path of the name examined last.
     path: Vec<u8>,
-    /// The components of that path, outermost first.
+    /// The components of the path examined last, outermost first.
     levels: Vec<Level>,
     top: &'a Top,
     /// The open directory of one of the levels below the first, and its depth.
@@ -389,7 +390,8 @@ impl Examination<'_> {
         }
     }
 
-    /// Opens the directory of the last level, unless it is open. That of the first level always is.
+    /// Opens the directory of the last level, unless it is open. The directory of the first level
+    /// always is open.
     fn open_last(&mut self) -> std::result::Result<(), Errno> {
         let depth = self.levels.len();
         if depth == 1 || self.open.as_ref().is_some_and(|(open, _)| *open == depth) {
@@ -407,8 +409,8 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Examines an entry of the last level's directory, which is open, and emits it, unless the
-    /// walk of a listed directory does.
+    /// Examines an entry of the last level's directory, which is open. Emits the entry, unless the
+    /// walk of a listed directory will emit it.
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
         // A listed automount is triggered by the walk, so its target is examined.
         let itself = match is_listed {
@@ -519,7 +521,8 @@ impl Worker for ListedWorker<'_> {
             path: dir.path,
             key: DirKey::top(0).at(below),
         };
-        // The walk emits the listed directory itself with an empty name; it was emitted before.
+        // The walk emits the listed directory itself with an empty name, but that entry was emitted
+        // before.
         for some in entries.split(|entry| entry.name.is_empty()) {
             if !some.is_empty() {
                 self.to.take(&dir, some);

@@ -37,8 +37,8 @@ use crate::warning::WarningKind;
 pub(crate) struct RankRows {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
-    /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it goes
-    /// into the archive, but not into the catalog.
+    /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: the
+    /// directory goes into the archive, but not into the catalog.
     pub(crate) piece_of: Vec<u32>,
 }
 
@@ -60,7 +60,8 @@ pub(crate) fn collect_together(
     let roots = &options.sources;
     let walk_options = WalkOptions {
         dirs: roots.clone(),
-        // Other methods would give all entries to one rank, which would dump them alone.
+        // Other methods would give all entries to one rank, so that the other ranks would dump
+        // nothing.
         preferred: options.gather.unwrap_or(Gather::Combined).engines(),
         sink_syncs_first: options.for_catalog.is_some(),
         ..walk_options(options)
@@ -153,7 +154,8 @@ fn dumped_by(ino: u64, ranks: usize) -> usize {
     deal_linked(ino, ranks).0
 }
 
-/// A sink that passes on entries that this rank dumps, and keeps the names that others dump.
+/// A sink that passes on the entries that this rank dumps, and keeps the names of hard-linked files
+/// that other ranks dump.
 struct Sorter<'a> {
     to: &'a Collector<'a>,
     rank: usize,
@@ -228,8 +230,8 @@ impl Drop for SorterWorker<'_> {
     }
 }
 
-/// Sends each name to the rank that dumps the file, and adds those for this rank. All ranks get all
-/// names, in rounds.
+/// Sends the names of hard-linked files to all ranks, in rounds. Each rank adds the names of the
+/// files that it dumps.
 fn exchange(linked: Vec<LinkedName>, team: &dyn Team, adder: &mut Adder<'_>) {
     /// Approximate bytes per round, over all ranks.
     const ROUND: usize = 16 << 20;

@@ -26,16 +26,16 @@ use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
 use crate::plan::{in_archive, trim_slashes};
 
-/// The dumps for which a state directory chooses the names and the levels.
+/// The options for choosing the names and the levels of dumps in a state directory.
 #[derive(Clone, Copy, Debug)]
 pub struct AutomaticOptions<'a> {
     /// The state directory.
     pub state: &'a [u8],
-    /// Each SRC.
+    /// The SRCs of the dump, as given.
     pub sources: &'a [Vec<u8>],
     /// The interval of full dumps, counted in dumps.
     pub full_every: u32,
-    /// The suffix of the archives.
+    /// The suffix of the archives' names.
     pub suffix: &'a str,
 }
 
@@ -50,7 +50,7 @@ pub struct Automatic {
     pub full: Option<FullReason>,
     /// Whether the state directory was created for this dump.
     pub is_created: bool,
-    /// Excludes other dumps from the state directory; `None` if nothing is to be written.
+    /// Lock that excludes other dumps from the state directory; `None` if nothing is to be written.
     pub lock: Option<Arc<Lock>>,
     /// The warning that files left by an earlier dump could not be removed.
     pub unremoved: Option<Warning>,
@@ -206,7 +206,8 @@ impl AutomaticOptions<'_> {
         })
     }
 
-    /// Makes the same choice, without creating, locking or removing anything.
+    /// Makes the same choice as [`AutomaticOptions::choose`], without creating, locking or removing
+    /// anything.
     ///
     /// # Errors
     /// The directory cannot be used.
@@ -304,7 +305,8 @@ fn name_of(sources: &[Vec<u8>], second: i64, level: u8) -> String {
 /// The last component of a SRC, without characters that are special to shells or file systems;
 /// `root` for the root directory.
 fn source_name(source: &[u8]) -> String {
-    /// Leaves room for date, level and suffix in a file name of 255 bytes.
+    /// Maximum length of the name: leaves room for date, level and suffix in a file name of 255
+    /// bytes.
     const MOST: usize = 100;
     let last = |path: &[u8]| base::path::components(path).last().map(<[u8]>::to_vec);
     let given = last(source).filter(|name| name != b"..");

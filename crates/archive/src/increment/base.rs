@@ -99,9 +99,9 @@ impl Base {
         id.map_or(pax::Base::Unknown, pax::Base::Archive)
     }
 
-    /// Copies the catalog to `path`, atomically, with the tokens of `renewed`, so that the next
-    /// increment need not check again what was only read since, and with the changes of `describe`.
-    /// Nothing is written if `path` is the same file and nothing is new.
+    /// Copies the catalog to `path`, atomically, with the tokens of `renewed` and the changes of
+    /// `describe`. With current tokens, the next increment need not check again the files that were
+    /// only read since the base. Nothing is written if `path` is the same file and nothing is new.
     pub(crate) fn copy_to(
         &self,
         path: &[u8],

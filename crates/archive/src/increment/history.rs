@@ -1,17 +1,18 @@
 //! The dumps of a state directory, and which archives restore each of them.
 //!
-//! `dumps.ndjson` has a line for each dump, oldest first. A dump names the catalog that it is based
-//! on by its id; the first dump that wrote that catalog is the one to restore before it. A
-//! dump in which nothing has changed copies the catalog of its base, and with it the id.
+//! `dumps.ndjson` has a line for each dump, oldest first. A dump names its base catalog by id; the
+//! first dump that wrote that catalog is the one to restore before it. A dump in which nothing has
+//! changed copies the catalog of its base, and with it the id.
 //!
-//! In a store, the file is replaced only if nobody else has replaced it since it was read, so that of two
-//! dumps neither loses the line of the other.
+//! In a store, `dumps.ndjson` is replaced only if nobody else has replaced it since it was read, so
+//! that of two dumps neither loses the line of the other.
 //!
-//! The line is written after the archive has its name and before the catalog has it: a dump that is
-//! killed in between is listed, and no later dump is based on it.
+//! The line is written after the archive is renamed into place, and before the catalog is: a dump
+//! that is killed in between is listed, and no later dump is based on it.
 //!
-//! A record that is marked as leaving belongs to no dump: its archive is about to be removed, or to get its name. So
-//! no archive is forgotten when a dump or a removal is killed, and no dump is listed whose archives are gone.
+//! A record that is marked as leaving belongs to no dump: its archive is about to be removed, or to
+//! be renamed into place. So no archive is forgotten when a dump or a removal is killed, and no
+//! dump is listed whose archives are gone.
 
 use std::io::Write;
 
@@ -34,7 +35,7 @@ const FILE: &[u8] = b"dumps.ndjson";
 /// long names takes 4 MiB.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// Excludes other dumps from a state directory until it is dropped.
+/// A lock that excludes other dumps from a state directory until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: Option<Fd>,
@@ -127,7 +128,8 @@ impl History {
             }
         }
         // The directory, or the objects below the prefix, may have been copied or moved: take
-        // archives in it from its current path, so that a copy never touches the original's archives.
+        // archives in it from its current path, so that a copy never touches the original's
+        // archives.
         let dir = match remote::is_remote(state) {
             true => Some(state.to_vec()),
             false => absolute(state),
@@ -209,7 +211,7 @@ impl History {
     /// Reads the records, changes and writes them. In a store, this is repeated if another process
     /// has written them meanwhile. Nothing is written if `change` returns `false`.
     fn change(state: &[u8], mut change: impl FnMut(&mut History) -> bool) -> Result<()> {
-        /// Attempts to write: each fails if another dump was recorded meanwhile.
+        /// Maximum number of attempts to write: each fails if another dump was recorded meanwhile.
         const TRIES: u32 = 20;
         let mut tries = 0;
         loop {
@@ -314,7 +316,8 @@ impl History {
                 return Err(error(ErrorKind::LocalArchive { archive }));
             }
             match dump.status() {
-                // A damaged archive restores what is intact.
+                // Intact members of a damaged archive can be restored, so the archive is not
+                // refused.
                 ArchiveStatus::Present | ArchiveStatus::Damaged => Ok(dump.clone()),
                 status => Err(error(ErrorKind::ArchiveGone {
                     archive,

@@ -73,8 +73,9 @@ impl Level {
         self.path(self.number)
     }
 
-    /// Removes the catalogs of higher levels, before that of this level is replaced. They are based
-    /// on the dump being replaced, so no dump may be based on them.
+    /// Removes the catalogs of higher levels, before the catalog of this level is replaced.
+    /// Catalogs of higher levels are based on the dump being replaced, so no dump may be based on
+    /// them.
     pub(crate) fn remove_higher(&self) -> Result<(), Error> {
         let error = |e: Errno| self.error(Action::RemoveHigherLevels, e);
         if remote::is_remote(&self.state) {

@@ -49,7 +49,7 @@ pub(crate) enum Collected {
 /// A tree without changes since its base.
 pub(crate) struct Unchanged {
     pub(crate) parts: Vec<Gathered>,
-    /// Number of entries read to find that out.
+    /// Number of entries read to find that nothing has changed.
     pub(crate) looked_at: u64,
     /// The file systems with their current tokens; empty if the base's tokens are still current.
     pub(crate) renewed: Vec<Part>,

@@ -61,7 +61,8 @@ impl DumpRecord {
 
 impl History {
     /// The dumps that can be removed when keeping the last `keep_full` full dumps, and all dumps
-    /// that are newer or based on them. A full dump whose archive is missing or damaged does not count.
+    /// that are newer or based on them. A full dump whose archive is missing or damaged does not
+    /// count.
     ///
     /// The last complete dump is always kept, and so is the last one with the data of an entry that
     /// later dumps could not read. `statuses` are from [`History::statuses`].
@@ -91,9 +92,10 @@ impl History {
     }
 
     /// The dumps that a policy keeps: of the restorable ones, those of [`Policy::apply`] and others
-    /// that they need. A dump that needs a missing or damaged archive, of which a copy may exist, is kept until it is older
-    /// than all of these, or as long as the policy would keep it. `next` is a dump about to be
-    /// made: it counts as the newest, and as complete. `statuses` are from [`History::statuses`].
+    /// that they need. A dump that needs a missing or damaged archive, of which a copy may exist,
+    /// is kept until it is older than all of these, or as long as the policy would keep it. `next`
+    /// is a dump about to be made: it counts as the newest, and as complete. `statuses` are from
+    /// [`History::statuses`].
     pub fn retain(
         &self,
         policy: &Policy,

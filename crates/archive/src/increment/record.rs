@@ -67,7 +67,7 @@ pub struct DumpRecord {
     /// [catalog](catalog_of) is kept beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_named: bool,
-    /// The archive belongs to no dump: the next dump or removal deletes it.
+    /// Whether the archive belongs to no dump: the next dump or removal deletes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_leaving: bool,
     /// The last verification of the archive found damage.
@@ -289,8 +289,9 @@ impl DumpRecord {
         self.id.is_some() && matches!(self.compare_id(path, None, false), Ok(true))
     }
 
-    /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
-    /// archives are recognized by size and time only. So is an archive that is known to be damaged, if its id cannot be read.
+    /// Whether a file, which may be open already, contains the id of the dump's archive. Records of
+    /// older versions have no id: their archives are recognized by size and time only. So is an
+    /// archive that is known to be damaged, if its id cannot be read.
     pub(super) fn is_archive(
         &self,
         path: &[u8],

@@ -14,15 +14,15 @@ use crate::warning::WarningKind;
 pub struct Policy {
     /// How many of the last dumps to keep.
     pub last: usize,
-    /// For how many hours to keep the last dump.
+    /// Number of hours for each of which the last dump is kept.
     pub hourly: usize,
-    /// For how many days to keep the last dump.
+    /// Number of days for each of which the last dump is kept.
     pub daily: usize,
-    /// For how many weeks, from Monday to Sunday, to keep the last dump.
+    /// Number of weeks, from Monday to Sunday, for each of which the last dump is kept.
     pub weekly: usize,
-    /// For how many months to keep the last dump.
+    /// Number of months for each of which the last dump is kept.
     pub monthly: usize,
-    /// For how many years to keep the last dump.
+    /// Number of years for each of which the last dump is kept.
     pub yearly: usize,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Archives {
     sequence: Sequence,
     /// Standard input, if its first headers were read already.
     stdin: Option<Input>,
-    /// The archives are, or might be, a full dump and its increments.
+    /// Whether the archives are, or might be, a full dump and its increments.
     pub(super) are_chain: bool,
     /// Whether the data of members is read and checked, unlike in a dry run.
     with_data: bool,
@@ -24,8 +24,8 @@ pub(super) struct Archives {
 }
 
 impl Archives {
-    /// Opens all archives that can be read twice, and sorts a chain. `may_continue`: the base of
-    /// the first archive may have been restored before.
+    /// Opens all archives that can be read twice, and sorts those of a chain. `may_continue`: an
+    /// earlier run may have restored the base of the first archive.
     ///
     /// # Errors
     /// An archive cannot be read, or the archives cannot be ordered.
@@ -86,7 +86,7 @@ impl Archives {
         if self.are_chain && !is_regular(path) {
             return self.open_stream(nth, chosen);
         }
-        // Open once, so that the checked file is the one that is read.
+        // Open the file only once, so that the checked file is the one that is read.
         let mut recorded = self.recorded.iter();
         let recorded = recorded.find(|dump| dump.archive.as_ref() == Some(path));
         let open = recorded.map(|dump| dump.open(path)).transpose()?.flatten();

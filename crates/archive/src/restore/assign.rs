@@ -29,17 +29,19 @@ const CAPABILITY: &[u8] = b"security.capability";
 
 /// The outcome of setting an access control list.
 enum AclOutcome {
-    /// The member has no list.
+    /// The member has no access control list.
     None,
-    /// The list was set, and with it these permissions.
+    /// The access control list was set, and with it these permissions.
     Set(u32),
-    /// The list could not be set; permissions to use instead, if they can be derived from it.
+    /// The access control list could not be set; permissions to use instead, if they can be derived
+    /// from the list.
     Failed(Option<u32>),
 }
 
 impl AclOutcome {
-    /// Limits a member's mode. With a list, the mode's group bits are the mask (or, from bsdtar,
-    /// those of the owning group), so without the list they may permit too much.
+    /// Limits a member's mode. If there is an access control list, the mode's group bits are its
+    /// mask (or, from bsdtar, those of the owning group), so without the list they may permit too
+    /// much.
     fn limit(&self, mode: u32) -> u32 {
         match self {
             AclOutcome::None => mode,
@@ -51,8 +53,8 @@ impl AclOutcome {
 }
 
 impl Maker<'_> {
-    /// Sets all attributes of a new file. If `is_exact`, the mode is already right, except for bits
-    /// that chown(2) clears.
+    /// Sets all attributes of a new file. If `is_exact`, the file already has its mode, except for
+    /// bits that chown(2) clears.
     pub(super) fn set_all(
         &mut self,
         on: AttributeTarget<'_>,
@@ -106,7 +108,7 @@ impl Maker<'_> {
         let on = AttributeTarget::Open(dir);
         let (mut has, mut keeps_property) = (Vec::new(), false);
         if !is_new || inherits != InheritedAttributes::default() {
-            // On failure no attribute counts as present, so none is removed.
+            // If flistxattr(2) fails, no attribute counts as present, so none is removed.
             let _ = flistxattr(dir, &mut has);
         }
         for name in has.split(|&b| b == 0).filter(|name| !name.is_empty()) {
@@ -114,8 +116,8 @@ impl Maker<'_> {
             let is_stale = match name {
                 b"system.posix_acl_access" => member.acl_access.is_none(),
                 b"system.posix_acl_default" => member.acl_default.is_none(),
-                // The archive's value is set when the directory is complete: entries would inherit
-                // it.
+                // The archive's property is set when the directory is complete: until then, new
+                // entries would inherit it.
                 b"btrfs.compression" => is_new || is_later || is_named,
                 // The first archive does not remove capabilities of existing directories.
                 CAPABILITY => is_later && !is_named,
@@ -135,8 +137,8 @@ impl Maker<'_> {
         let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
         self.list(on, path, DEFAULT, member.acl_default.as_deref());
         if matches!(listed, AclOutcome::Set(_)) {
-            // Setting the list has changed the mode, but the directory must be writable until it is
-            // complete.
+            // Setting the access control list has changed the mode, but the directory must be
+            // writable until it is complete.
             chmod(on, ALL, path, &mut self.remarks);
         }
         let mode = self.rights.mode(member);
@@ -207,8 +209,8 @@ impl Maker<'_> {
                 self.remarks.note(Note::XattrsLeftOut);
                 continue;
             }
-            // btrfs properties of a directory are set last: entries created in it would inherit
-            // them.
+            // btrfs properties of a directory are set last, because entries created in the
+            // directory would inherit them.
             if is_property(name, value) {
                 continue;
             }
@@ -260,7 +262,7 @@ impl Maker<'_> {
         };
         match on.set(which, &binary) {
             Ok(()) => permissions(&binary).map_or(AclOutcome::None, AclOutcome::Set),
-            // A list of three entries is equivalent to the mode.
+            // An access control list of three entries is equivalent to the mode.
             Err(Errno::EOPNOTSUPP) if binary.len() <= MINIMAL => AclOutcome::None,
             Err(e) => {
                 self.warn_of_set(on, path, e, NotRestored::Acl);

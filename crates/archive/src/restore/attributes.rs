@@ -44,7 +44,7 @@ impl AttributeTarget<'_> {
         }
     }
 
-    /// The call for warnings: `open` for an open file, `name` for a file by name.
+    /// The system call to name in a warning: `open` for an open file, `name` for a file by name.
     pub(super) fn gate(self, open: Gate, name: Gate) -> Gate {
         match self {
             AttributeTarget::Open(_) => open,
@@ -79,7 +79,7 @@ impl AttributeTarget<'_> {
 pub(super) struct InheritedAttributes {
     /// A default access control list.
     pub(super) acl: bool,
-    /// A btrfs property, inherited by files and directories.
+    /// A btrfs property, which new files and directories inherit.
     pub(super) property: bool,
 }
 
@@ -107,15 +107,16 @@ pub(super) struct DeferredAttributes {
     pub(super) properties: Vec<(CString, Vec<u8>)>,
 }
 
-/// Whether an attribute is a btrfs property. Other file systems have none, and values are short.
+/// Whether an extended attribute is a btrfs property. Properties have short values, so a longer
+/// attribute is none.
 pub(super) fn is_property(name: &[u8], value: &[u8]) -> bool {
     const LONGEST: usize = 64;
     name.starts_with(b"btrfs.") && name.len() + value.len() < LONGEST
 }
 
 impl DeferredAttributes {
-    /// For a directory that was complete before: its current times, and its mode if that was
-    /// changed.
+    /// The attributes to restore on a directory that was already complete before a change in it:
+    /// its current times, and its mode if that was changed.
     pub(super) fn put_back(seen: &Statx, is_mode_changed: bool) -> DeferredAttributes {
         DeferredAttributes {
             owner: None,

@@ -77,8 +77,8 @@ impl NewEntry {
         self.member.sparse.is_none() && self.member.size.saturating_add(self.size()) <= SMALL
     }
 
-    /// Names in the directory on which the entry depends: its own, and that of a hard link's
-    /// target.
+    /// Names in the directory on which the entry depends: the entry's own name, and that of a hard
+    /// link's target.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         let target = split(&self.target).1;
         [self.name.to_bytes(), target]

@@ -23,8 +23,9 @@ use crate::list::plain;
 /// Hard links with the same target.
 type LinkGroup = HardLinkTarget<Vec<UnresolvedLink>>;
 
-/// Changes targets to their names in the previous archive, and returns its index; `None` if there
-/// is none, or its renames are unknown.
+/// Changes the names of hard-link targets to those in the previous archive, and returns the index
+/// of that archive. `None` if there is no previous archive, or if the renames of the current
+/// archive are unknown.
 pub(super) fn in_archive_before<T>(
     targets: &mut [HardLinkTarget<T>],
     archive: usize,

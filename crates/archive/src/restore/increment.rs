@@ -101,7 +101,7 @@ impl Restorer<'_> {
         self.workers.wait_for_below(b"");
         self.linked = None;
         let failed = |gate, errno| not_renamed(&from, gate, errno);
-        // A missing source is no error if the directory was not selected, or has the new name
+        // A missing directory to rename is no error if it was not selected, or has the new name
         // already: GNU tar also lists directories that move with a renamed parent.
         let is_needless = |own: &Self| {
             let is_there =
@@ -139,7 +139,8 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Renames while the user's own directories are temporarily writable.
+    /// Renames an entry, with those directories temporarily writable that belong to the restoring
+    /// user.
     fn rename_own(
         &self,
         old_dir: &Fd,
@@ -294,8 +295,8 @@ fn list(here: &Arc<Fd>) -> Result<Vec<ExistingEntry>, Failure> {
     listed.map(|()| present).map_err(failed)
 }
 
-/// The renames of each archive, from its first directory. `None` for the first archive, which
-/// renames nothing, and for an archive that cannot be read twice.
+/// The renames of each archive, from the dumpdir of its first directory. `None` for the first
+/// archive, which renames nothing, and for an archive that cannot be read twice.
 pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
     let read = |archive: &Vec<u8>| {
         if !is_regular(archive) {

@@ -117,7 +117,7 @@ impl Restorer<'_> {
             MemberKind::Link => {
                 let target = self.chosen.take_link(&entry.member.link);
                 let target = target.map_err(Failure::from)?;
-                // A link to its own name needs no work if this run has restored the file.
+                // A hard link to its own name needs no work if this run has restored the file.
                 if target == entry.path && self.created.has(&target) {
                     return Ok(());
                 }

@@ -22,7 +22,7 @@ use super::owners::Owners;
 use super::report::{Counts, RestoreMessages, RestoreProgress};
 use super::rights::RestoringUser;
 
-/// Attempts to remove a name that another program keeps creating.
+/// Maximum number of attempts to remove a name that another program keeps creating.
 pub(super) const TRIES: usize = 8;
 
 /// Creates directory entries; one per thread.
@@ -35,7 +35,7 @@ pub(super) struct Maker<'a> {
     pub(super) counts: Counts,
     /// Whether O_TMPFILE works on this file system; true until it fails.
     has_unnamed: bool,
-    /// The file system is full, even after syncfs(2).
+    /// Whether the file system is full, even after syncfs(2).
     is_full: Cell<bool>,
 }
 
@@ -73,7 +73,8 @@ impl<'a> Maker<'a> {
         member: &Member,
     ) -> Result<UnnamedFile, Failure> {
         let mode = self.rights.mode(member) & 0o777;
-        // Setting extended attributes needs write permission, except for root.
+        // Setting extended attributes needs write permission, except for root, so such a file gets
+        // its final mode later.
         let is_exact = self.rights.is_root || member.xattrs.is_empty();
         let made = match self.has_unnamed {
             true => NewFile::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
@@ -186,8 +187,8 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file,
-    /// already restored unless that has failed.
+    /// Creates a hard link to a file in the directory `from`. `target` is the path of that file,
+    /// which is already restored unless its restore failed.
     pub(super) fn link(
         &mut self,
         here: &Fd,

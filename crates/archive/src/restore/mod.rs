@@ -193,7 +193,7 @@ fn restore_all(
 
 /// Default number of worker threads, besides the reader.
 fn default_workers(top: &Fd) -> usize {
-    /// More threads only wait for the journal.
+    /// Maximum number of threads: more would only wait for the journal of the file system.
     const MOST: usize = 8;
     let is_btrfs = fstatfs(top).is_ok_and(|statfs| statfs.magic == BTRFS_SUPER_MAGIC);
     match gate::machine::processors() {

@@ -210,7 +210,8 @@ impl SelectedPaths {
         let Some(place) = self.restored_name(&name.path) else {
             return Ok(None);
         };
-        // A later archive has a directory here, whose entries may have been restored already.
+        // A later archive has a directory at this path, whose entries may have been restored
+        // already.
         if member.kind != MemberKind::Directory && self.has_ahead(&place, &name.path) {
             return Ok(None);
         }
@@ -251,8 +252,8 @@ impl SelectedPaths {
         place.is_some_and(|place| self.has(&place))
     }
 
-    /// Checks that each PATH is in some archive, unless an archive cannot be read twice or to its
-    /// end.
+    /// Checks that each PATH is in some archive, unless one of the archives cannot be read twice or
+    /// to its end.
     ///
     /// # Errors
     /// The first PATH that is in no archive.
@@ -276,7 +277,7 @@ impl SelectedPaths {
         }
     }
 
-    /// Records the name that a pattern matched, so that a later archive can remove it.
+    /// Records the name that a pattern matched, so that a later archive can remove the file.
     fn keep_match(&mut self, place: &[u8]) {
         if self.renames.len() < 2 {
             return;
@@ -440,7 +441,7 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
 
 /// Maps names at one time to names of the same files at another time. Files below a name move with
 /// it, unless the map has a longer name for them; an unmapped file keeps its name. `None`: the file
-/// does not exist then.
+/// does not exist at the other time.
 ///
 /// Keys have NUL instead of slash, so that a name sorts directly before all names below it.
 #[derive(Debug, Default)]
@@ -460,8 +461,8 @@ impl NameMap {
         starting_with(&self.0, inside(name)).filter_map(|(_, to)| to.as_deref())
     }
 
-    /// Extends the map across a rename: a file named `from` on the other side of it is named `to`
-    /// now. A file named `to` there does not exist now.
+    /// Extends the map by a rename: `from` maps to what `to` has mapped to so far, with everything
+    /// below, and `to` maps to no file.
     fn carry(&mut self, from: &[u8], to: &[u8]) {
         if from.is_empty() || to.is_empty() || is_within(from, to) || is_within(to, from) {
             return;

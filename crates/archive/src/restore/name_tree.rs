@@ -126,8 +126,8 @@ impl<T: Copy> NameTree<T> {
         count
     }
 
-    /// Moves a path and everything below it to another path. Values already there for other names
-    /// stay.
+    /// Moves a path and everything below it to another path. Values that exist below the other path
+    /// under different names stay.
     pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
         let Some(taken) = self.take(from) else { return };
         let mut left = vec![(taken, self.enter(to, None))];

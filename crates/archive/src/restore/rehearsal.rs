@@ -164,7 +164,8 @@ impl Rehearsal<'_> {
     fn member(&mut self, path: &[u8], member: &Member, at: u64) {
         let target = match member.kind {
             MemberKind::Link => match self.chosen.take_link(&member.link) {
-                // A link to its own name needs no work if this run would have restored the file.
+                // A hard link to its own name needs no work if this run would have restored the
+                // file.
                 Ok(target) if target == path && self.made.get(path).is_some() => return,
                 Ok(target)
                     if self.chosen.has_link(&member.link) && self.failed.get(&target).is_some() =>

@@ -190,8 +190,8 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory to be emptied, on the same mount only. If the mode denies access to its owner,
-/// it is changed.
+/// Opens a directory to be emptied, on the same mount only. If the directory's mode denies access
+/// to the owner, the mode is changed.
 fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
     let resolve =
         Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS | Resolve::NO_XDEV;

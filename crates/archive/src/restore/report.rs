@@ -61,7 +61,7 @@ pub enum Note {
     FirstIsIncrement,
     /// The first archive is identical to the second, and is restored only once.
     Repeated(Vec<u8>, Vec<u8>),
-    /// The archives were given in a wrong order; they are restored in this one.
+    /// The archives were given in a wrong order; they are restored in the order of this list.
     Reordered(Vec<Vec<u8>>),
 }
 
@@ -87,7 +87,7 @@ pub struct RestoreProgress {
 }
 
 impl RestoreProgress {
-    /// Members read, bytes written, and the current directory.
+    /// The number of members read, the number of bytes written, and the current directory.
     pub fn get(&self) -> (u64, u64, Vec<u8>) {
         let place = self.place.lock().clone();
         (self.members.load(Relaxed), self.bytes.load(Relaxed), place)
@@ -148,7 +148,7 @@ impl RestoreMessages {
             };
             let known = self.warned_once.iter().find(|(known, _)| *known == once);
             match known.and_then(|(_, ours)| self.warnings.get_mut(*ours)) {
-                // Keep the warning of the earlier member.
+                // Of two warnings with the same reason, keep that of the earlier member.
                 Some(ours) => {
                     if let Some(other) = other.take().filter(|other| other.0 < ours.0) {
                         *ours = other;

@@ -45,13 +45,13 @@ pub(super) struct Restorer<'a> {
     /// Hard links of the current archive whose targets were not restored, by path: a later member
     /// may have the same path.
     pub(super) unlinked: BTreeMap<Vec<u8>, UnresolvedLink>,
-    /// For each hard-link target that was not restored, the first name under which its contents were
-    /// restored.
+    /// For each hard-link target that was not restored, the first name under which its contents
+    /// were restored.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
-    /// Whether an archive was restored before this one.
+    /// Whether an archive was restored before the current one.
     pub(super) is_later: bool,
-    /// A directory could not be renamed, so the archives no longer list it by its old name. Nothing
-    /// is removed from then on.
+    /// Set when a directory could not be renamed: the archives no longer list it by its old name.
+    /// From then on nothing is removed.
     pub(super) keeps_all: bool,
 }
 
@@ -266,8 +266,8 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Leaves the current directory and all directories above it, up to DIR, and sets their deferred
-    /// attributes.
+    /// Leaves the current directory and all directories above it, up to DIR, and sets their
+    /// deferred attributes.
     pub(super) fn leave_all(&mut self) {
         while !self.trail.path().is_empty() {
             self.leave();
@@ -318,8 +318,8 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Whether a file was changed during this run, and so most likely by it. Allows for any
-    /// timestamp granularity.
+    /// Whether a file was changed during this run, and so most likely by the restore itself. Allows
+    /// for any timestamp granularity.
     fn is_of_this_run(&self, seen: &Statx) -> bool {
         may_be_since(seen.ctime, Granularity::TwoSeconds, self.started)
     }

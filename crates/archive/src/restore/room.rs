@@ -7,11 +7,12 @@ use super::trail;
 /// Each part's share of the descriptor limit (RLIMIT_NOFILE).
 #[derive(Clone, Copy)]
 pub(super) struct DescriptorShares {
-    /// Directories from DIR down to the current one; the same number while a tree is removed.
+    /// Maximum number of open directories from DIR down to the current one; as many again while a
+    /// tree is removed.
     pub(super) directories: usize,
-    /// Batches queued or in work, each of which may keep a directory open.
+    /// Maximum number of batches queued or in work, each of which may keep a directory open.
     pub(super) batches: usize,
-    /// Worker threads, each of which may open two files.
+    /// Maximum number of worker threads, each of which may open two files.
     pub(super) threads: usize,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Sequence {
     /// Origin headers of each archive, where known.
     origins: Vec<ArchiveOrigin>,
     pub(super) notes: Vec<Note>,
-    /// The base of the first archive may have been restored before.
+    /// Whether an earlier run may have restored the base of the first archive.
     may_continue: bool,
 }
 
@@ -90,8 +90,8 @@ enum Problem {
 }
 
 impl Sequence {
-    /// Takes archives in the given order. `may_continue`: the base of the first one may have been
-    /// restored before.
+    /// Takes archives in the given order. `may_continue`: an earlier run may have restored the base
+    /// of the first archive.
     pub(super) fn new(archives: &[Vec<u8>], may_continue: bool) -> Sequence {
         Sequence {
             archives: archives.to_vec(),
@@ -332,7 +332,7 @@ fn check(
                     return Err((at, Problem::SameBase { base, other }));
                 }
                 (None, Some(base), None) => return Err((at, Problem::Early { base })),
-                // The base may be a tree restored before, or an archive without an id.
+                // The base may be a tree restored by an earlier run, or an archive without an id.
                 (None, None, _) if is_first && (has_unknown || may_continue) => {}
                 (None, None, _) => return Err((at, Problem::NoBase)),
             }

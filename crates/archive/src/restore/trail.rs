@@ -8,7 +8,7 @@ use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_beneath;
 
-/// More open directories than this save nothing.
+/// Maximum number of open directories: more would save nothing.
 pub(super) const MOST_OPEN: usize = 64;
 
 pub(super) struct DirectoryStack<T> {
@@ -49,7 +49,7 @@ impl<T> DirectoryStack<T> {
         &self.path
     }
 
-    /// The data of the current directory.
+    /// The caller's data of the current directory.
     pub(super) fn last(&mut self) -> Option<&mut T> {
         self.levels.last_mut().map(|level| &mut level.data)
     }

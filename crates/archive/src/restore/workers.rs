@@ -72,8 +72,8 @@ pub(super) struct Batch {
     entries: Vec<NewEntry>,
     /// Total size of the entries.
     bytes: u64,
-    /// Deferred attributes of the directory, set after its entries; and the number of the last
-    /// member before that.
+    /// The directory's deferred attributes, which are set after the entries are created; and a
+    /// member number, to sort warnings about these attributes.
     late: Option<(u64, Box<DeferredAttributes>)>,
 }
 

@@ -25,11 +25,11 @@ use crate::warning::WarningKind;
 /// The result of checking one dump.
 #[derive(Debug, Default)]
 pub struct CheckedDump {
-    /// The result of verifying its archive, if readable.
+    /// The result of verifying the dump's archive, if that is readable.
     pub archive: Option<VerifyReport>,
     /// Whether all archives needed for the dump exist, are the recorded ones, and are undamaged.
     pub is_restorable: bool,
-    /// Whether its archive is damaged; `None` if it was not read.
+    /// Whether the dump's archive is damaged; `None` if the archive was not read.
     is_damaged: Option<bool>,
 }
 
@@ -66,8 +66,9 @@ impl ChainsReport {
 /// Reads every archive of a state directory, and checks every chain. `watch` is called with the
 /// index of the dump, the bytes read of its archive, and the name of a member.
 ///
-/// The records of the dumps then say which archives are damaged, so that no later dump is based on
-/// one, and pruning keeps an intact dump. A failure to write that is a warning.
+/// Afterwards the records of the dumps tell which archives are damaged, so that no later dump is
+/// based on a damaged one, and pruning keeps an intact dump. A failure to write the records is a
+/// warning.
 ///
 /// # Errors
 /// No dump is recorded.
@@ -152,7 +153,8 @@ fn check_archive(
         Box::new(Warning::about(archive, kind))
     };
     let failed = |error: Error| match error.kind {
-        // Size, and time or id, are those of the archive, so its own first bytes are damaged.
+        // The file has the recorded size, and time or id, so it is the archive, and its first bytes
+        // are damaged.
         kind @ ErrorKind::ArchiveGone { .. } => about(WarningKind::Damaged(kind)),
         _ => Box::new(unreadable(&error)),
     };
@@ -187,7 +189,8 @@ fn check_archive(
 /// modification times, and contents by checksum.
 ///
 /// # Errors
-/// No catalog of the dump is kept, or it cannot be read; or the entries of the dump are in a different directory.
+/// No catalog of the dump is kept, or it cannot be read; or the entries of the dump are in a
+/// different directory.
 pub fn compare_newest(
     history: &History,
     mut tree: Tree,

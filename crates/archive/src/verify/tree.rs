@@ -112,8 +112,8 @@ impl Tree {
         open_beneath(from.as_fd(), rest, how | Open::DIRECTORY)
     }
 
-    /// Opens the directories on the path `dir` that are above all members of the archive. Only there
-    /// are symlinks followed.
+    /// Opens the directories on the path `dir` that are above all members of the archive. Only
+    /// there are symlinks followed.
     fn follow(&mut self, dir: &[u8], known: &ArchivedFiles) {
         let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
         let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));

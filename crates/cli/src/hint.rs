@@ -190,7 +190,7 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     })
 }
 
-/// The hint if no meter works, or if the chosen one does not.
+/// The hint if no meter works, or if the meter of `--meter` does not work.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
     use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, Ptrace};
     match why {

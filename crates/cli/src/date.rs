@@ -14,8 +14,8 @@ use ondisk::utc;
 pub(crate) struct Zone(TimeZone);
 
 impl Zone {
-    /// The zone that TZ names, as a file of the zone database or in POSIX syntax; without TZ, that of
-    /// /etc/localtime. UTC if the zone does not exist, as in the C library.
+    /// The time zone that TZ names, as a file of the zone database or in POSIX syntax; without TZ,
+    /// the zone of /etc/localtime. UTC if the zone does not exist, as in the C library.
     pub(crate) fn local() -> Zone {
         let zone = match std::env::var_os("TZ") {
             None => read(b"/etc/localtime"),
@@ -59,8 +59,9 @@ impl Zone {
         }
     }
 
-    /// The absolute time of a local time. In a gap (clocks set forward), the offset from before
-    /// applies; of two possible times (clocks set back), the first one counts.
+    /// The absolute time of a local time. If clocks are set forward past this time, the UTC offset
+    /// before the change applies. If clocks are set back and the time occurs twice, the first
+    /// occurrence counts.
     fn moment(&self, at: DateTime) -> Time {
         let beyond = if at.year() < 0 {
             Timestamp::MIN

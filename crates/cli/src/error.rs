@@ -329,8 +329,8 @@ impl Access {
 mod tests {
     fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
 
-    /// Fails to compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Add each
-    /// new error type.
+    /// Fails to compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Each
+    /// new error type must be added to this test.
     #[test]
     fn errors_implement_error_send_and_sync() {
         #[cfg(feature = "restic")]

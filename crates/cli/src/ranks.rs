@@ -107,8 +107,8 @@ fn place_of(rank: usize, host: &str) -> String {
     format!("rank {rank} on {}", printable(host.as_bytes()))
 }
 
-/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with its
-/// host, becomes the error on all ranks.
+/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with
+/// its host, becomes the error on all ranks.
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
     let mine = mine.map_err(Into::into);
     if team.is_alone() {

@@ -28,8 +28,8 @@ pub(crate) struct StatsRow {
     pub(crate) averages: Vec<String>,
 }
 
-/// A table in the form of the papers' Tables 2 to 4: statistics of the ratios in each row, formatted
-/// by `form`, and columns of averages.
+/// A table in the form of the papers' Tables 2 to 4: statistics of the ratios in each row,
+/// formatted by `form`, and columns of averages.
 pub(crate) fn table(averages: &[String], rows: &[StatsRow], form: fn(f64) -> String) -> Table {
     let mut heads = vec![("Time", Align::Left)];
     heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));

@@ -1,5 +1,5 @@
-//! `fathom dump SRC --state DIR`: a dump whose name and level follow from the state directory, and the removal of
-//! dumps that are no longer needed.
+//! `fathom dump SRC --state DIR`: the choice of a dump's name and level from the state directory,
+//! and the removal of dumps that are no longer needed.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and 10
-//! of the papers of 1988.
+//! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and
+//! 10 of the papers of 1988.
 
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;

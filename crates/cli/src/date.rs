@@ -14,8 +14,8 @@ use ondisk::utc;
 pub(crate) struct Zone(TimeZone);
 
 impl Zone {
-    /// The zone that TZ names, as a file of the zone database or in POSIX syntax; without TZ, that of
-    /// /etc/localtime. UTC if the zone does not exist, as in the C library.
+    /// The time zone that TZ names, as a file of the zone database or in POSIX syntax; without TZ,
+    /// the zone of /etc/localtime. UTC if the zone does not exist, as in the C library.
     pub(crate) fn local() -> Zone {
         let zone = match std::env::var_os("TZ") {
             None => read(b"/etc/localtime"),
@@ -59,8 +59,9 @@ impl Zone {
         }
     }
 
-    /// The absolute time of a local time. In a gap (clocks set forward), the offset from before
-    /// applies; of two possible times (clocks set back), the first one counts.
+    /// The absolute time of a local time. If clocks are set forward past this time, the UTC offset
+    /// before the change applies. If clocks are set back and the time occurs twice, the first
+    /// occurrence counts.
     fn moment(&self, at: DateTime) -> Time {
         let beyond = if at.year() < 0 {
             Timestamp::MIN
@@ -102,7 +103,8 @@ fn read(path: &[u8]) -> Option<TimeZone> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Date {
     Moment(Time),
-    /// The beginning of the named day, minute or second; with the fraction of a second, if given.
+    /// A local time, as the beginning of the given day, minute or second. Only seconds can have a
+    /// fraction.
     Local(DateTime, Unit),
 }
 
@@ -118,9 +120,9 @@ pub(crate) enum Unit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DumpTime {
     Date(Date),
-    /// The end of the day this many days ago.
+    /// The end of the day N days before today.
     Day(i64),
-    /// This many seconds ago.
+    /// N seconds before now.
     Ago(i64),
     Latest,
 }
@@ -147,7 +149,8 @@ impl DumpTime {
         Some(DumpTime::Ago(i64::from(number).saturating_mul(unit)))
     }
 
-    /// The last moment that this value includes; `now` is the present second.
+    /// The last moment of the given day, minute or second. `now` is the current time, in seconds
+    /// since 1970.
     pub(crate) fn last(self, zone: &Zone, now: i64) -> Time {
         match self {
             DumpTime::Date(date) => date.last(zone),
@@ -185,7 +188,7 @@ impl Date {
         Some(Date::Local(second, Unit::Second))
     }
 
-    /// The first moment that this date includes.
+    /// The first moment of the given day, minute or second.
     pub(crate) fn first(self, zone: &Zone) -> Time {
         match self {
             Date::Moment(time) => time,
@@ -193,7 +196,8 @@ impl Date {
         }
     }
 
-    /// The last moment that this date includes: with a fraction of a second, the moment itself.
+    /// The last moment of the given day, minute or second. A time with a fraction of a second is
+    /// its own last moment.
     pub(crate) fn last(self, zone: &Zone) -> Time {
         let (from, length) = match self {
             Date::Moment(_) | Date::Local(_, Unit::Second) => {
@@ -261,10 +265,10 @@ mod tests {
             (&berlin, "1970-01-02T00:01:02Z", (86_462, 0), 86_462),
             (&berlin, "1970-01-01 01:00:00+01:00", (0, 0), 0),
             (&berlin, "1970-01-01 01:00", (0, 0), 59),
-            // Days of 23 and of 25 hours, because the clocks are changed.
+            // When clocks are changed, the day has 23 or 25 hours.
             (&berlin, "2026-03-29", (1_774_738_800, 0), 1_774_821_599),
             (&berlin, "2026-10-25", (1_792_879_200, 0), 1_792_969_199),
-            // The first of the two hours of an ambiguous time.
+            // When clocks are set back, this time occurs twice. The first of the two counts.
             (
                 &berlin,
                 "2026-10-25 02:30",
@@ -298,7 +302,7 @@ mod tests {
     #[test]
     fn times_of_dumps_are_relative_to_now() {
         let berlin = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
-        // 2026-11-28 00:30 in Berlin.
+        // `now` is 2026-11-28 00:30 in Berlin.
         let now = 1_795_822_200;
         for (text, expected) in [
             ("today", 1_795_906_799),

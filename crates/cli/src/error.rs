@@ -21,7 +21,7 @@ pub(crate) type Outcome = Result<usize, Error>;
 #[error("{message}")]
 pub(crate) struct Error {
     message: String,
-    /// Printed on a line of its own after `hint: `; empty if there is none.
+    /// The hint, printed on a separate line; empty if no hint is known.
     hint: String,
     /// This rank of an MPI job stopped only because a different rank has failed.
     is_of_other_rank: bool,
@@ -42,17 +42,19 @@ impl Error {
         self.is_of_other_rank
     }
 
-    /// The remedy; empty if none is known.
+    /// The hint: a remedy for the error; empty if no remedy is known.
     pub(crate) fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// Action `doing` failed while reading `path`. If `hint` is empty, the errno gives one.
+    /// The error of action `doing`, which failed to read `path`. If `hint` is empty, the errno
+    /// selects the hint.
     pub(crate) fn read(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
         Error::at(doing, path, &cause, hint, Access::Read)
     }
 
-    /// Action `doing` failed while writing `path`. If `hint` is empty, the errno gives one.
+    /// The error of action `doing`, which failed to write `path`. If `hint` is empty, the errno
+    /// selects the hint.
     pub(crate) fn write(doing: &str, path: &[u8], cause: impl Cause, hint: &str) -> Error {
         Error::at(doing, path, &cause, hint, Access::Write)
     }
@@ -187,7 +189,8 @@ impl From<archive::Error> for Error {
     }
 }
 
-/// The error of an archive that cannot be opened. Archives after the first may be meant as PATHs.
+/// The error of an archive that cannot be opened. If the archive is not the first argument, the
+/// hint says how to give it as a PATH.
 pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Error {
     let is_later = archives.iter().skip(1).any(|it| *it == error.path);
     let is_read = error.action == Action::ReadArchive;
@@ -326,8 +329,8 @@ impl Access {
 mod tests {
     fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
 
-    /// Fails to compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Add each
-    /// new error type.
+    /// Fails to compile if a public error type lacks `std::error::Error`, `Send` or `Sync`. Each
+    /// new error type must be added to this test.
     #[test]
     fn errors_implement_error_send_and_sync() {
         #[cfg(feature = "restic")]

@@ -31,8 +31,8 @@ const SEE_THE_LOG: &str = "the kernel's log says more";
 const RESTORE_ELSEWHERE: &str =
     "fathom restore ARCHIVE -- PATH restores a member elsewhere in it, if the archive has an index";
 
-/// Whether a nonexistent name ends in a carriage return: probably it is from a list with CRLF
-/// lines.
+/// Whether a nonexistent name ends in a carriage return. Such a name is probably from a list with
+/// CRLF line ends.
 pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
     path.is_some_and(|path| path.ends_with(b"\r"))
 }
@@ -106,7 +106,8 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         (_, Some(Errno::EMFILE | Errno::ENFILE)) => "raise the limit of open files (ulimit -n)",
         (_, Some(Errno::ENOSPC | Errno::EDQUOT)) => "free some space, and restore again",
         (_, Some(Errno::EROFS)) => "restore to a writable file system",
-        // Attributes of files that cannot be opened, such as devices, are set through /proc/self/fd.
+        // The attributes of a file that cannot be opened, such as a device, are set through
+        // /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
         (NoSuchMember, _) => {
@@ -190,7 +191,7 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
     })
 }
 
-/// The hint if no meter works, or if the chosen one does not.
+/// The hint if no meter works, or if the meter of `--meter` does not work.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
     use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, Ptrace};
     match why {

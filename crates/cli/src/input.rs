@@ -12,8 +12,8 @@ use gate::long::{open_long, statx_long};
 use crate::args::values::bytes;
 use crate::error::Error;
 
-/// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint if the
-/// file is larger.
+/// Reads a file or a pipe of at most `most` bytes; `-` is standard input. `next` is the hint for a
+/// larger file.
 pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Error> {
     const PIECE: usize = 64 << 10;
     let failed = |e| Error::read(doing, path, e, "");
@@ -52,9 +52,9 @@ pub(crate) struct Archives {
     pub(crate) are_parts: bool,
 }
 
-/// Separates archives from names of members. Arguments after `--` are names. Without `--`, archives
-/// are the first argument, and those after it up to the first that is not a file. A directory with the
-/// parts of a dump stands for these parts.
+/// Separates archives from names of members. Arguments after `--` are names. Without `--`, the
+/// archives are the first argument, and each further file before the first argument that is not a
+/// file. A directory with the parts of a dump stands for these parts.
 pub(crate) fn archives_and_paths(
     archives: &[OsString],
     paths: &[OsString],

@@ -1,8 +1,8 @@
 //! fathom measures what file-system work costs, and does it the cheapest correct way.
 //!
-//! A command has a folder, `cmd/<command>/`: `args.rs` has its flags, `run.rs` the work (flags become
-//! the options of a library crate, which is called), `show.rs` or `show/` the text and the JSON (from
-//! the library's types, without a system call). For example:
+//! Each command has a folder `cmd/<command>/`. `args.rs` defines the flags. `run.rs` turns the
+//! flags into the options of a library crate, and calls the crate. `show.rs` or `show/` formats the
+//! library's result as text and JSON, without a system call. For example:
 //!
 //! | | flags | work | output |
 //! |---|---|---|---|
@@ -50,8 +50,8 @@
 
 use std::process::ExitCode;
 
-/// musl's allocator returns memory to the kernel after each directory, which makes walks and dumps
-/// 14 to 40 % slower.
+/// mimalloc replaces musl's allocator, which returns memory to the kernel after each directory, and
+/// so makes walks and dumps 14 to 40 % slower.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -80,7 +80,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),
     };
-    // Not for a rank of an MPI job: MPI libraries start threads of their own.
+    // From here on, `Child::fork` fails if the process has several threads. Ranks of an MPI job are
+    // excluded, because MPI libraries start threads.
     if team::launched_rank().is_none() {
         gate::process::expect_one_thread();
     }

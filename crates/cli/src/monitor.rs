@@ -1,6 +1,8 @@
-//! The outcome of a run for monitoring: a line of JSON (`--report`), and OpenMetrics text (`--metrics`).
+//! The outcome of a run for monitoring: a line of JSON (`--report`), and OpenMetrics text
+//! (`--metrics`).
 //!
-//! Commands record facts while they run ([`Facts::add`]); the outcome is added at the end, also of a run that has failed.
+//! Commands record metrics while they run ([`Facts::add`]). [`Monitor::finish`] adds the outcome at
+//! the end, also of a failed run.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +23,7 @@ use crate::error::Outcome;
 use crate::facts::{Fact, Facts};
 use crate::out::{Out, write_file};
 
-/// The outcome was not written. The command itself may have succeeded.
+/// Warning: the outcome of a run could not be written. The command itself may have succeeded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum NotWritten {
     #[error("cannot write metrics")]
@@ -32,14 +34,15 @@ enum NotWritten {
 
 impl WarningReason for NotWritten {}
 
-/// Readable for everybody, because the metrics collector runs as a different user.
+/// The permissions of the metrics file. The metrics collector, which runs as a different user, must
+/// be able to read it.
 const EVERYBODY: Permissions = Permissions::Exactly(0o644);
 
 /// Monitors the run of a command until its end.
 pub(crate) struct Monitor<'a> {
     args: &'a MonitorArgs,
     command: &'static str,
-    /// The object of the run, such as the sources of a dump: labels of all metrics.
+    /// Labels of all metrics that say what the run works on, such as the sources of a dump.
     about: Vec<(&'static str, String)>,
     state: Option<&'a [u8]>,
     began: Time,
@@ -87,7 +90,7 @@ impl<'a> Monitor<'a> {
         })
     }
 
-    /// Writes the outcome of the run. A failure to do so becomes a warning.
+    /// Writes the outcome of the run. A failed write becomes a warning.
     pub(crate) fn finish(self, done: Outcome, out: &Out) -> Outcome {
         self.add_outcome(&done, &out.facts);
         if let Some(state) = self.state {
@@ -174,8 +177,8 @@ impl<'a> Monitor<'a> {
         })
     }
 
-    /// The metrics as OpenMetrics text, which is also valid in the text format of Prometheus, as there
-    /// are only gauges.
+    /// The metrics as OpenMetrics text. Because all metrics are gauges, the text is also valid in
+    /// the text format of Prometheus.
     fn text(&self, facts: &[Fact]) -> String {
         let (mut text, mut done) = (String::new(), Vec::new());
         for fact in facts {

@@ -61,7 +61,7 @@ impl ColourMode {
     }
 }
 
-/// The messages that are wanted during a walk.
+/// The kinds of messages to print on stderr during a walk or a dump.
 #[derive(Clone, Copy)]
 pub(crate) struct Messages {
     /// Whether to show the progress line.
@@ -108,7 +108,7 @@ impl Out {
         }
     }
 
-    /// The messages that are wanted during a walk.
+    /// The kinds of messages to print on stderr during a walk or a dump.
     pub(crate) fn messages(&self) -> Messages {
         Messages {
             progress: self.progress,
@@ -122,7 +122,7 @@ impl Out {
 
     /// Sets the exit status to that of a command that fathom ran.
     pub(crate) fn exit_with(&self, status: i32) {
-        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first call wins
+        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // keeps the first status
     }
 
     pub(crate) fn table_style(&self) -> TableStyle {
@@ -172,7 +172,7 @@ impl Out {
         self.names(|to| envelope.write(to))
     }
 
-    /// Writes data in pieces, so that not all of it is in memory.
+    /// Writes the output of `put` through a small buffer, so that memory never holds all of it.
     pub(crate) fn pieces(
         &self,
         put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -185,7 +185,7 @@ impl Out {
         })
     }
 
-    /// Writes data with unescaped names; on a terminal, control characters are escaped.
+    /// Writes file names as they are; on a terminal, control characters are escaped.
     pub(crate) fn names(
         &self,
         put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -196,7 +196,7 @@ impl Out {
         }
     }
 
-    /// Writes text that `make` produces in pieces.
+    /// Writes the text that `make` passes to its callback, through a small buffer.
     pub(crate) fn text_pieces(&self, make: impl FnOnce(&mut dyn FnMut(&str))) -> Result<(), Error> {
         self.pieces(|to| {
             let mut written = Ok(());
@@ -209,7 +209,7 @@ impl Out {
         })
     }
 
-    /// Prints a result, as JSON or by `print_text`, and the warnings.
+    /// Prints the warnings and a result: as JSON with `--json`, otherwise by `print_text`.
     pub(crate) fn report(
         &self,
         schema: &'static str,
@@ -220,7 +220,8 @@ impl Out {
         self.report_measured(schema, result, None, warnings, print_text)
     }
 
-    /// Prints a result with figures, as JSON or by `print_text`, and the warnings.
+    /// Prints the warnings and a result: with `--json` as JSON with figures, otherwise by
+    /// `print_text`.
     pub(crate) fn report_measured(
         &self,
         schema: &'static str,
@@ -242,7 +243,8 @@ impl Out {
         self.note_table(|style| style.wrapped(&text.to_string()));
     }
 
-    /// With `--verbose`, a colon and the reason of a choice, for the end of a status message.
+    /// With `--verbose`, returns `: REASON`, which explains a choice at the end of a status
+    /// message; otherwise an empty string.
     pub(crate) fn reason(&self, reason: &dyn std::fmt::Display) -> String {
         match self.verbose {
             true => format!(": {}", printable(reason.to_string().as_bytes())),
@@ -256,7 +258,7 @@ impl Out {
         }
     }
 
-    /// Prints warnings on stderr; also with `--json`, although the JSON has them, too.
+    /// Prints warnings on stderr, also with `--json`, where the JSON has the same warnings.
     pub(crate) fn warn(&self, warnings: &[Warning]) {
         const MOST: usize = 20;
         let most = if self.verbose { usize::MAX } else { MOST };
@@ -296,7 +298,7 @@ impl Out {
         ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
 
-    /// Prints the total delay of system calls by `--max-rate`.
+    /// Prints how often and how long `--max-rate` delayed fathom's system calls.
     fn note_delays(&self) {
         if let Some(Delays { max_rate }) = delays()
             && max_rate.number > 0
@@ -361,8 +363,8 @@ fn warning_text(warning: &Warning) -> String {
     text
 }
 
-/// A result in its JSON envelope, with the system calls so far, and with figures for `fathom
-/// compare`, if any.
+/// A result in its JSON envelope, with counts of fathom's system calls and, for `fathom compare`,
+/// optional figures.
 pub(crate) fn envelope<R>(
     schema: &'static str,
     result: R,
@@ -379,7 +381,7 @@ pub(crate) fn envelope<R>(
     }
 }
 
-/// The total delay of fathom's system calls by `--max-rate`; `None` without it.
+/// The total delay of fathom's system calls by `--max-rate`; `None` without this option.
 fn delays() -> Option<Delays> {
     gate::throttle::delays().map(|delays| Delays {
         max_rate: Delay {
@@ -402,7 +404,7 @@ pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes a file atomically: it gets its name only after it is complete.
+/// Writes a public file atomically: the file gets its name only after it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     write_file(path, bytes, Permissions::Public)
         .map_err(|e| Error::write("cannot write", path, e, ""))
@@ -416,7 +418,7 @@ pub(crate) fn write_file(path: &[u8], bytes: &[u8], permissions: Permissions) ->
     file.publish()
 }
 
-/// Reports problems of a remote store at once: otherwise nothing tells why the program waits.
+/// Prints each problem of a remote store as it happens, so that the user knows why fathom waits.
 #[cfg(feature = "cloud")]
 pub(crate) fn tell_of_store(notice: remote::Notice<'_>) {
     use remote::Notice::{Failed, NoConditions, Silent};
@@ -509,7 +511,8 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// The word with several letters after one dash, such as `-name`, that has this unknown option: clap names the letter only.
+/// Finds the word, such as `-name`, that contains an unknown one-letter option: clap's error has
+/// only the letter.
 fn word_of_letter<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {
     let letter = unknown
         .strip_prefix('-')
@@ -522,7 +525,8 @@ fn word_of_letter<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> 
     })
 }
 
-/// The missing required arguments, without alternatives of given ones, which clap lists, too.
+/// The missing required arguments of clap's error. clap also lists `A|B` if the user gave one of
+/// the two options; this function omits such an item.
 fn list_missing(missing: &[String]) -> String {
     let given = |option: &str| std::env::args_os().any(|word| word == option);
     let is_missing = |item: &&String| {
@@ -533,7 +537,7 @@ fn list_missing(missing: &[String]) -> String {
         .iter()
         .filter(is_missing)
         .map(|item| match &item[..] {
-            // The other way to name an archive, which clap does not list.
+            // `--state` names the archive, too, but clap does not list it as an alternative.
             "--output <ARCHIVE>" => "--output ARCHIVE, or --state DIR".to_owned(),
             item => item.replace('|', " or ").replace(['<', '>'], ""),
         })
@@ -541,7 +545,7 @@ fn list_missing(missing: &[String]) -> String {
     missing.join(", ")
 }
 
-/// An advice for an option that takes its value only after `=`, but got it as the next word.
+/// Advice for an option whose value must follow `=`, if the value is given as a separate word.
 fn equals_missing(command: &clap::Command, words: &[String]) -> Option<String> {
     let mut options = command
         .get_arguments()
@@ -557,7 +561,7 @@ fn equals_missing(command: &clap::Command, words: &[String]) -> Option<String> {
     })
 }
 
-/// The replacement for an option of another program.
+/// The option of fathom that replaces an unknown option of a different program, such as find.
 fn foreign(e: &clap::Error, command: &clap::Command, words: &[String]) -> Option<String> {
     match (e.kind(), e.get(ContextKind::InvalidArg)?) {
         (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => {
@@ -567,7 +571,7 @@ fn foreign(e: &clap::Error, command: &clap::Command, words: &[String]) -> Option
     }
 }
 
-/// The option, value or command that clap suggests for a misspelt one.
+/// The option, value or command that clap suggests for a misspelt argument.
 fn suggestion(e: &clap::Error) -> Option<&str> {
     use ContextKind::{SuggestedArg, SuggestedSubcommand, SuggestedValue};
     let kinds = [SuggestedArg, SuggestedValue, SuggestedSubcommand];
@@ -626,7 +630,7 @@ pub(crate) fn own_calls() -> u64 {
     gate::meter::tally().calls()
 }
 
-/// Converts a tally to the member `gates` of the JSON.
+/// Converts counts of system calls to the member `gates` of the JSON.
 pub(crate) fn gates(tally: &gate::Tally) -> Gates {
     let is_timed = gate::meter::profiling();
     let counts = |counts: &gate::tally::GateCounts| GateCounts {

@@ -15,7 +15,7 @@ use crate::out::{Messages, write_stderr};
 pub(crate) struct Progress {
     wanted: bool,
     start: Instant,
-    /// The name of the step, shown from its start.
+    /// The name of a survey's step, shown as soon as the step starts.
     stage: Option<String>,
     bar: Option<ProgressBar>,
 }
@@ -94,12 +94,13 @@ impl Drop for Progress {
 struct StallDetector {
     done: u64,
     since: Instant,
-    /// The file that the last message named.
+    /// The blocked file that the last message named.
     named: Vec<u8>,
 }
 
 impl StallDetector {
-    /// The time after which work counts as blocked; even a busy disk answers faster.
+    /// The time without progress after which a thread counts as blocked; a busy disk answers
+    /// sooner.
     const LONG: Duration = Duration::from_secs(3);
 
     fn new() -> StallDetector {
@@ -110,8 +111,8 @@ impl StallDetector {
         }
     }
 
-    /// A message if no work was done for some time, and a thread is blocked at a file that the last
-    /// message did not name.
+    /// Returns a message if no work was done for `LONG`, and a thread is blocked at a file other
+    /// than the one in the last message.
     fn message(&mut self, done: u64) -> Option<String> {
         if done != self.done {
             (self.done, self.since) = (done, Instant::now());
@@ -150,7 +151,7 @@ pub(crate) fn watch_dump<T>(
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
 ) -> T {
-    // The seconds from the start until the first file was read.
+    // The time until the first file was read, in seconds since the start.
     let began = std::cell::Cell::new(None);
     let message = move |seconds: f64| {
         let Some(((entries, all_entries), (bytes, all_bytes))) = progress.done() else {
@@ -184,7 +185,7 @@ fn walk_message(diagnostics: &walk::Diagnostics, seconds: f64) -> String {
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }
 
-/// A remaining time, rounded coarsely.
+/// A remaining time, rounded to whole seconds or minutes.
 fn remaining(seconds: f64) -> String {
     match seconds as u64 {
         s @ 0..100 => format!("{s} s"),
@@ -193,8 +194,8 @@ fn remaining(seconds: f64) -> String {
     }
 }
 
-/// Runs `work`, and shows `message(seconds since the start)`, from a separate thread, so that the
-/// work never waits for the terminal.
+/// Runs `work` while a separate thread shows `message(seconds since the start)`, so that `work`
+/// never waits for the terminal.
 pub(crate) fn watch<T>(
     wanted: bool,
     message: impl Fn(f64) -> String + Send,
@@ -207,7 +208,8 @@ pub(crate) fn watch<T>(
     watch_all(wanted, message, || 0, work)
 }
 
-/// Runs `work` with a progress line, and reports a file that blocks it when `done` stops growing.
+/// Runs `work` with a progress line. If the number that `done` returns stops growing, prints a
+/// message with the file at which a thread is blocked.
 fn watch_all<T>(
     wanted: Messages,
     message: impl Fn(f64) -> String + Send,
@@ -220,7 +222,7 @@ fn watch_all<T>(
     }
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
-        // If no thread can be started, work without a progress line.
+        // Without this thread, `work` runs without a progress line.
         let _ = spawn_scoped(scope, Builder::new(), move || {
             let (mut progress, mut stall) = (Progress::new(wanted.progress), StallDetector::new());
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {

@@ -47,7 +47,7 @@ impl WarningReason for Reason {
 }
 
 impl RankWarning {
-    /// Converts a warning, and its hint.
+    /// Converts a warning and its hint into the form that is sent to rank 0.
     pub(crate) fn new(warning: &Warning, hint: Option<Cow<'_, str>>) -> RankWarning {
         let reason = &warning.reason;
         let place = |gate| Gate::ALL.iter().position(|it| *it == gate);
@@ -68,8 +68,8 @@ impl RankWarning {
 }
 
 impl RankWarning {
-    /// The warning as rank 0 reports it. `place` is the rank and its host, because the cause may be
-    /// there.
+    /// The warning as rank 0 reports it. `place`, the rank and its host, is appended to the reason,
+    /// because the cause may be on that host.
     pub(crate) fn at_place(mut self, place: &str) -> Warning {
         self.reason.text = format!("{} ({place})", self.reason.text);
         Warning {

@@ -35,8 +35,8 @@ pub(crate) fn is_job() -> bool {
     cfg!(feature = "mpi") && launched_rank().is_some()
 }
 
-/// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts threads. Without MPI
-/// support, `alone` says what each process does.
+/// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts
+/// threads. If fathom was built without MPI, rank 0 prints a note that begins with `alone`.
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
@@ -50,7 +50,8 @@ pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     }
 }
 
-/// This process alone. `alone` says what each process of a launcher does without MPI support.
+/// Returns a team of one process, because fathom was built without MPI. Under a launcher, rank 0
+/// prints a note that begins with `alone`, which says what each process does.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     if launched_rank() == Some(0) {
@@ -61,11 +62,12 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     Ok(Box::new(SingleProcess))
 }
 
-/// A team, and the time at which its work starts.
+/// The ranks that share the work of a command, and the time at which the work starts.
 type TeamAndStart = (Box<dyn Team>, Instant);
 
-/// Joins the MPI job, as [`join`] does, and returns the team and the time at which the command's work starts. A command that
-/// is not shared runs on rank 0 alone: `None` on all others, for which it does not wait.
+/// Joins the MPI job like [`join`], and returns the team and the time at which the command's work
+/// starts. If `is_shared` is false, the command runs on rank 0, which does not wait for the other
+/// ranks; those get `None`.
 pub(crate) fn begin(
     out: &Out,
     alone: &str,
@@ -77,7 +79,7 @@ pub(crate) fn begin(
         let first = || -> TeamAndStart { (Box::new(SingleProcess), begun) };
         return Ok((team.rank() == 0).then(first));
     }
-    // Exclude the wait for the other ranks, which is the launcher's time.
+    // Restart the clock here: the wait until all ranks have started is the launcher's time.
     let start = match team.is_alone() {
         true => begun,
         false => Instant::now(),
@@ -85,7 +87,7 @@ pub(crate) fn begin(
     Ok(Some((team, start)))
 }
 
-/// Notes once that each process of a launcher does all of the work.
+/// Notes, on rank 0 of a launcher, that each process does all of the work.
 pub(crate) fn note_no_sharing(out: &Out) {
     if launched_rank() == Some(0) {
         out.note(
@@ -94,7 +96,7 @@ pub(crate) fn note_no_sharing(out: &Out) {
     }
 }
 
-/// The beginning of the message if a directory cannot hold the parts of a catalog.
+/// The beginning of the error message if parts of a catalog cannot be written to a directory.
 pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
 
 pub(crate) fn host() -> String {
@@ -105,8 +107,8 @@ fn place_of(rank: usize, host: &str) -> String {
     format!("rank {rank} on {}", printable(host.as_bytes()))
 }
 
-/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with its
-/// host, becomes the error on all ranks.
+/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with
+/// its host, becomes the error on all ranks.
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
     let mine = mine.map_err(Into::into);
     if team.is_alone() {
@@ -124,37 +126,39 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Re
     }
 }
 
-/// The outcome of a command on this rank: rank 0 reports errors for all ranks.
+/// The outcome of a command on this rank. Only rank 0 returns errors and warnings, because it
+/// reports for all ranks.
 pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
     match team.rank() {
         0 => done,
         _ => {
-            take_delays(); // rank 0 has added the delays to its own
+            take_delays(); // only rank 0 prints delays
             Ok(0)
         }
     }
 }
 
-/// Collective: the value of rank 0.
+/// Collective: returns the value that rank 0 passed.
 pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> T {
     share(team, mine).swap_remove(0)
 }
 
-/// The command of a rank, for comparison with the other ranks. The first field is the version in
-/// any version of fathom.
+/// The command of a rank, for comparison with the other ranks. The version must be the first field
+/// in every version of fathom, because ranks can run different versions.
 #[derive(Serialize, Deserialize)]
 struct RankCommand {
     version: String,
     host: String,
     dirs: Vec<Vec<u8>>,
-    /// All options after parsing, as text.
+    /// The parsed options, formatted with `Debug`.
     options: String,
-    /// The words of the command line, for messages.
+    /// The words of the command line, for error messages.
     words: Vec<Vec<u8>>,
 }
 
 impl RankCommand {
-    /// The option words of the command line, each with the word after it.
+    /// The options of the command line, each with its value: the next word, unless that is an
+    /// option.
     fn option_words(&self) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
         for word in &self.words {
@@ -171,7 +175,7 @@ impl RankCommand {
         options
     }
 
-    /// The options of this rank that are missing on the other rank.
+    /// The options that this rank has and the other rank does not have.
     fn own_words(&self, other: &RankCommand) -> String {
         let others = other.option_words();
         let mut own = self.option_words();
@@ -180,8 +184,9 @@ impl RankCommand {
     }
 }
 
-/// Checks that all ranks run the same command with the same directories and options. `doing` is the verb
-/// for messages about a directory. Also divides the processors of each machine among its ranks.
+/// Checks that all ranks run the same command with the same directories and options, and divides
+/// the processors of each machine among its ranks. `doing` is a verb for error messages about
+/// directories, such as `walks`.
 pub(crate) fn start_together(
     doing: &str,
     dirs: &[OsString],
@@ -256,7 +261,7 @@ fn check_same(
     Ok(())
 }
 
-/// This rank's part of a run. If the run has no name, rank 0 generates one.
+/// This rank's part of a run. If `name` is `None`, rank 0 generates the name of the run.
 pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let named = format!("{}-{}", Moment::now().time().sec, std::process::id());
@@ -268,7 +273,8 @@ pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     }
 }
 
-/// Creates a directory for the parts of a run. `old` finds parts of a different run, which is an error.
+/// Creates a directory for the parts of a run, on rank 0. Fails if `old` finds parts of a different
+/// run in the directory.
 pub(crate) fn create_output(
     dir: &[u8],
     doing: &str,
@@ -282,7 +288,7 @@ pub(crate) fn create_output(
             _ => Ok(()),
         }
     };
-    // Only rank 0 looks for old parts, before any rank creates new ones.
+    // Only rank 0 looks for parts of earlier runs, before any rank creates a part of this run.
     let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
     agree(team, prepared)
 }
@@ -293,7 +299,7 @@ pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
     Error::write(doing, dir, old, OLD_PARTS)
 }
 
-/// Creates a directory for the parts of a run, and checks that it is the same on all ranks.
+/// Creates a directory for the parts of a run, and checks that all ranks see the same directory.
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
     agree(team, create_dir(dir, doing))?;
     if is_remote(dir) {
@@ -314,8 +320,8 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
     agree(team, is_same)
 }
 
-/// Checks that the directory of the parts is outside of the trees that `--resume` reads again: the parts
-/// of one attempt would be entries in the next.
+/// Checks that the directory of the parts is outside of the trees that `--resume` reads again.
+/// Otherwise, the next attempt would read the parts of this attempt as entries.
 pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Result<(), Error> {
     match trees
         .iter()
@@ -331,7 +337,8 @@ pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Resul
     }
 }
 
-/// Whether a directory is in a tree, or would be if it were created.
+/// Whether a directory is in a tree. A directory that does not exist is in a tree if its nearest
+/// existing ancestor is.
 fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     let identity = |fd: &Fd| {
         let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO).ok()?;
@@ -347,7 +354,7 @@ fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     while let Some(fd) = at {
         let here = identity(&fd);
         if here.is_none() || here == below {
-            return false; // the root is its own parent
+            return false; // the root directory, which is its own parent
         }
         if here == tree {
             return true;
@@ -374,9 +381,9 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
 struct RankReport<T> {
     found: RankEntries,
     value: T,
-    /// The tally of system calls, as [`Tally::publish`] writes it.
+    /// Counts and times of system calls, in the form that [`Tally::publish`] writes.
     calls: Vec<u64>,
-    /// The number and the sum of the delays by `--max-rate`.
+    /// The number of delays by `--max-rate`, and their sum in nanoseconds.
     delays: (u64, u64),
     warnings: Vec<RankWarning>,
 }
@@ -384,20 +391,21 @@ struct RankReport<T> {
 /// The final messages of all ranks.
 pub(crate) struct RankReports<T> {
     pub(crate) values: Vec<T>,
-    /// The entries of each rank; `None` without an MPI job.
+    /// The number of entries of each rank; `None` without an MPI job.
     pub(crate) ranks: Option<Vec<RankEntries>>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Sends a value, the number of entries and the warnings of each rank to rank 0, which also adds up system calls and
-/// delays. `None` on all other ranks.
+/// Sends a value, the number of entries and the warnings of each rank to rank 0, and adds the
+/// system calls and delays of the other ranks to those of rank 0. Returns `None` on all ranks
+/// except rank 0.
 pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     team: &dyn Team,
     value: T,
     entries: u64,
     mut warnings: Vec<Warning>,
 ) -> Option<RankReports<T>> {
-    /// Maximum number of warnings of all ranks.
+    /// Maximum number of warnings that all ranks together send, except that each rank may send 20.
     const MOST: usize = 10_000;
     if team.is_alone() {
         return Some(RankReports {
@@ -518,7 +526,8 @@ mod tests {
         let other = says(command(ours, b"/srv", "others")).unwrap();
         let words = "rank 1 on node7 has other options than rank 0: '-j 2' instead of ";
         assert!(other.starts_with(words), "{other}");
-        // The options can differ although the words do not.
+        // Both command lines have the same words in a different order, so each option must be
+        // compared together with its value.
         let words = |words: &str| RankCommand {
             words: words.split(' ').map(|word| word.into()).collect(),
             ..command(ours, b"/srv", "")

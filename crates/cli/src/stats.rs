@@ -5,7 +5,7 @@ use show::json_object;
 use show::table::{Align, RowColour, Table};
 use show::units::duration;
 
-/// Statistics, for the JSON.
+/// Statistics as a member of the JSON.
 pub(crate) struct JsonStats(pub(crate) Stats);
 
 json_object!(JsonStats, |it| {
@@ -16,7 +16,7 @@ json_object!(JsonStats, |it| {
     "std_dev": it.0.std_dev,
 });
 
-/// The median of a time of several runs, as a cell of a table.
+/// A table cell: the median of real, user or system time over several runs.
 pub(crate) fn median_cell(runs: &[Times], field: fn(&Times) -> f64) -> String {
     median(runs, field).map_or("-".to_owned(), duration)
 }
@@ -28,8 +28,8 @@ pub(crate) struct StatsRow {
     pub(crate) averages: Vec<String>,
 }
 
-/// A table in the form of the papers' Tables 2 to 4: statistics of the ratios in each row, formatted
-/// by `form`, and columns of averages.
+/// A table in the form of the papers' Tables 2 to 4: statistics of the ratios in each row,
+/// formatted by `form`, and columns of averages.
 pub(crate) fn table(averages: &[String], rows: &[StatsRow], form: fn(f64) -> String) -> Table {
     let mut heads = vec![("Time", Align::Left)];
     heads.extend(["mean", "median", "max", "min", "std_dev"].map(|head| (head, Align::Right)));

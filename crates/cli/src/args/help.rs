@@ -9,7 +9,7 @@ Exit status:
   1  done, but something was skipped or found wrong; each is named in a warning
   2  not done, or the command line was wrong";
 
-/// The exit statuses of commands that run another program, such as `account`.
+/// The exit statuses of commands that run a different program, such as `account`.
 pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
   that of the command (128+N if signal N ended it); otherwise:
@@ -17,18 +17,18 @@ Exit status:
   126  the command cannot be executed
   127  the command was not found";
 
-/// The destination of the report, in the help of commands that run another program.
+/// Help text of commands that run a different program: where the report is written.
 pub(crate) const REPORT: &str = "\
 The report is written when the command has ended: to standard error, or with --json to standard output, after the output of the \
 command. -o writes it to a file instead.";
 
 const WIDTH: usize = 80;
-/// Maximum length of an example that has its purpose on the same line.
+/// Maximum length of an example command whose purpose is on the same line.
 const EXAMPLE: usize = 44;
 
-/// The end of `--help`: the examples; then `more`, rewrapped by clap; then the exit statuses. Each
-/// line of `examples` is a command, `  # ` and its purpose, which is printed beside the command, or
-/// below a long one.
+/// The end of `--help`: the examples, `more` (which clap wraps), and the exit statuses. Each line
+/// of `examples` is a command, `  # ` and the purpose of the command. The purpose is printed beside
+/// the command, or below a long command.
 pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
     let text = format!("Examples:\n{}", side_by_side(&parts(examples)));
     match more {

@@ -17,7 +17,8 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Limits this process to its share of the job's system calls, one of `processes` shares.
+    /// Limits the system calls of this process to an equal share of `--max-rate`, if `processes`
+    /// processes share the limit.
     pub(crate) fn apply(&self, processes: usize) {
         if let Some(rate) = self.max_rate {
             gate::throttle::limit_rate(rate, processes);

@@ -1,5 +1,5 @@
-//! `--mode`: the permissions of files that only their owner should read, because they contain the names or the data
-//! of other files.
+//! `--mode`: the permissions of files that only their owner should read, because they contain the
+//! names or the data of other files.
 
 use clap::Args;
 
@@ -26,7 +26,8 @@ impl ModeArgs {
 
 fn permissions(text: &str) -> Result<u32, &'static str> {
     let mode = u32::from_str_radix(text, 8).ok();
-    // fathom does not trust files that others may write to: see docs/root.md.
+    // Other users must not be able to write to these files, because fathom refuses to trust such
+    // files: see docs/root.md.
     let mode = mode.filter(|mode| mode & !0o755 == 0 && mode & 0o400 != 0);
     mode.ok_or("give octal permissions by which only the owner writes, such as 640")
 }

@@ -1,4 +1,5 @@
-//! Output formats of entries and changes (`walk`, `query`, `changed`), and the flags that `walk` and `query` share.
+//! Output formats of entries and changes (`walk`, `query`, `changed`), and the flags that `walk`
+//! and `query` share.
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
@@ -57,7 +58,7 @@ impl Format {
         choices(table).try_map(|name| Format::from_str(&name, false))
     }
 
-    /// Whether the format has one line, or one path that ends in NUL, per entry.
+    /// Whether the format has one line per entry, or one path per entry, ended by NUL.
     pub(crate) fn is_list(self) -> bool {
         use Format::{Csv, Ndjson, Paths, Paths0};
         matches!(self, Paths | Paths0 | Ndjson | Csv)
@@ -105,8 +106,8 @@ pub(crate) enum GroupField {
 }
 
 impl GroupField {
-    /// The grouping of this field; ages are measured from `time`, a timestamp of the file, to the
-    /// present.
+    /// The grouping by this field. Ages are from `time`, which selects a timestamp of the file, to
+    /// now.
     pub(crate) fn group_by(self, time: TimeField) -> GroupBy {
         match self {
             GroupField::Owner => GroupBy::Owner,

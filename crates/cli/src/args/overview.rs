@@ -1,5 +1,6 @@
-//! The layout of `-h` and `--help`: commands grouped by purpose; for each command two examples, its frequent options, and then the
-//! other options by group. The man pages and the completions have a layout of their own.
+//! The layout of `-h` and `--help`: commands grouped by purpose; for each command two examples, its
+//! frequent options, and then the other options by group. The man pages and the completions have a
+//! layout of their own.
 
 use std::sync::LazyLock;
 
@@ -48,8 +49,8 @@ const KNOWN: [(&[&str], &str); 13] = [
     ),
 ];
 
-/// Frequent options, listed before the option groups, of each command with more than a dozen
-/// options.
+/// The frequent options of each command with more than a dozen options. The help lists them before
+/// the groups of other options.
 const FREQUENT: [(&str, &[&str]); 8] = [
     ("survey", &["output", "full", "limit", "deep"]),
     ("mounts", &["check", "beneath", "compare", "format"]),
@@ -84,8 +85,9 @@ const FREQUENT: [(&str, &[&str]); 8] = [
     ("probe", &["full", "plot", "max_seconds"]),
 ];
 
-/// Options of other programs: the commands of fathom that suggest a replacement, and the replacement. A word with one
-/// dash is an option of find, or the first letters of a group of tar's options.
+/// Options of other programs, such as find and tar. Each row has the commands of fathom to which it
+/// applies, the options, and the replacement. A word with one dash is an option of find, or the
+/// first letters of a group of tar's options.
 const FOREIGN: [(&[&str], &[&str], &str); 15] = [
     (
         WALKS,
@@ -149,10 +151,11 @@ const FOREIGN: [(&[&str], &[&str], &str); 15] = [
 ];
 const WALKS: &[&str] = &["walk", "query", "changed"];
 
-/// The replacement for an option that `command` does not have: an option of find with two dashes instead of one, or the
-/// entry in [`FOREIGN`]. `words` is the command line.
+/// The replacement for an option that `command` does not have. An option of find with one dash
+/// becomes the option with two dashes; other options are looked up in [`FOREIGN`]. `words` is the
+/// command line.
 pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String]) -> Option<String> {
-    // For `-name`, clap reports only `-n`.
+    // For the word `-name`, clap reports only `-n` as unknown.
     let is_meant = |word: &&String| match unknown.strip_prefix("--") {
         Some(_) => *word == unknown,
         None => word.starts_with(unknown) && !word.starts_with("--"),
@@ -168,7 +171,7 @@ pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String])
     let of_command = FOREIGN
         .iter()
         .filter(|(commands, ..)| commands.contains(&command.get_name()));
-    // A letter may have its value in the same word: `-d1`.
+    // A one-letter option can have its value in the same word, such as `-d1`.
     let has_value = unknown.len() == 2 && word[2..].bytes().all(|byte| byte.is_ascii_digit());
     let word = if has_value { unknown } else { word };
     let mut known = of_command.filter(|(_, words, _)| words.contains(&word));
@@ -231,7 +234,7 @@ pub(crate) fn lay_out(program: Command) -> Command {
         .mut_subcommands(|command| with_examples(with_frequent_first(command), &head, &reset))
 }
 
-/// Lists the frequent options first, under `Options`, before the groups of the others.
+/// Lists the frequent options under `Options`, before the groups of other options.
 fn with_frequent_first(mut command: Command) -> Command {
     let known = FREQUENT
         .iter()
@@ -242,7 +245,7 @@ fn with_frequent_first(mut command: Command) -> Command {
     command
 }
 
-/// Puts two examples before the options in `-h`; `--help` has all examples at its end.
+/// Puts two examples before the options in `-h`. `--help` has all examples at its end instead.
 fn with_examples(command: Command, head: &str, reset: &str) -> Command {
     const TEMPLATE: &str =
         "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";

@@ -5,7 +5,7 @@ use clap::{Arg, Command, Parser};
 
 use super::Cli;
 
-/// All commands that are not hidden, with their own and the global options.
+/// All commands that are not hidden, each with its options and the global options.
 fn commands() -> Vec<Command> {
     let mut all = Cli::definition();
     all.build();
@@ -13,7 +13,8 @@ fn commands() -> Vec<Command> {
     all.get_subcommands().filter(shown).cloned().collect()
 }
 
-/// All arguments except those that clap adds, each with its name in messages.
+/// All arguments except those that clap adds, each with the name under which test failures report
+/// it.
 fn arguments(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     let own = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
     command
@@ -88,7 +89,7 @@ fn help_ends_with_examples_and_exit_statuses() {
 fn help_fits_a_terminal_of_80_columns() {
     for command in commands() {
         for line in long_help(&command, 80).lines() {
-            // Command lines are not wrapped, so that they can be copied.
+            // Example command lines are not wrapped, so that users can copy them.
             let is_example = line.starts_with("  fathom ")
                 || line.starts_with("  ssh ")
                 || line.starts_with("  srun ");
@@ -256,8 +257,8 @@ fn every_possible_value_has_a_description() {
     }
 }
 
-/// The words of a command line, split as a shell splits them, up to the next command. Only the
-/// syntax of the examples is supported.
+/// Splits a command line into words like a shell, up to the next command of a pipe or list.
+/// Supports only the syntax that the examples use.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

@@ -52,8 +52,8 @@ pub(crate) fn choices(table: &'static str) -> PossibleValuesParser {
     PossibleValuesParser::new(values)
 }
 
-/// Parses a name to a library's value; `auto` to `None`. clap's derive treats a field of type
-/// `Option` as an optional argument, so the field needs an alias of that type.
+/// Parses a name to a value of a library crate; `auto` gives `None`. clap's derive treats a field
+/// of type `Option` as an optional argument, so the field must have an alias of this type.
 pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
     table: &'static str,
     all: [T; N],

@@ -142,8 +142,8 @@ fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
         (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
             "write it again with all columns of the original, in their types"
         }
-        // Do not suggest a new catalog: an increment based on it would miss the changes since the
-        // lost one.
+        // Do not suggest a new catalog for increments: an increment that is based on a new catalog
+        // would miss the changes since the damaged one.
         (_, kind) if kind.is_unusable_catalog() => {
             "write a new catalog; for increments, make a full dump"
         }

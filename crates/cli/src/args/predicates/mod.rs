@@ -130,7 +130,7 @@ impl TimeArg {
     }
 }
 
-/// A user, a group or both of `--owner`, as names or numbers.
+/// The value of `--owner`: a user, a group or both, as names or numbers.
 #[derive(Clone, Debug)]
 struct OwnerArg {
     user: Option<IdArg>,
@@ -216,7 +216,8 @@ impl PredicateArgs {
 }
 
 impl IdArg {
-    /// A test for a user or group: by the id found for its name, else by the number that it names.
+    /// A test for a user or group. The id is `by_name`, if the name exists; otherwise the name must
+    /// be a number.
     fn resolve(&self, kind: &str, by_name: Option<u32>) -> Result<IdTest, Error> {
         let (name, negated) = (&self.name, self.negated);
         let id = by_name.or_else(|| name.parse().ok()).ok_or_else(|| {
@@ -251,13 +252,13 @@ fn regex(text: &str) -> Result<Regex, BadRegex> {
     regex.map_err(BadRegex)
 }
 
-/// An invalid regular expression. Displays the last line of regex's message: the others show the
-/// position.
+/// An invalid regular expression. The message is the last line of the regex crate's message, whose
+/// other lines show the position of the error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.to_string().lines().last().unwrap_or_default().trim_start_matches("error: "))]
 struct BadRegex(regex::Error);
 
-/// Splits off the sign: `+` is greater than, `-` less than.
+/// Splits the sign off a number: `+` means greater than, `-` less than.
 fn signed(text: &str) -> (Sign, &str) {
     match text.as_bytes() {
         [b'+', ..] => (Sign::Greater, &text[1..]),

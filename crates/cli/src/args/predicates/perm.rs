@@ -25,7 +25,8 @@ pub(crate) fn parse(text: &str) -> Result<PermTest, &'static str> {
     Ok(test(bits, symbolic(mode, true).ok_or(FORM)?))
 }
 
-/// The mode bits that symbolic clauses such as `u+x,g=u` produce from mode 0, applied in order.
+/// The mode bits that result when symbolic clauses such as `u+x,g=u` are applied to mode 0, in
+/// order.
 fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
     let mut bits = 0;
     for clause in mode.split(',') {
@@ -41,7 +42,7 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
                 _ => return None,
             };
         }
-        // A clause without u, g or o means all: unlike chmod(1), find ignores the umask.
+        // A clause without u, g or o affects all classes: unlike chmod(1), find ignores the umask.
         let affected = if affected == 0 { 0o7777 } else { affected };
         while !rest.is_empty() {
             let operator = rest.chars().next()?;
@@ -53,8 +54,8 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
             bits = match operator {
                 '+' => bits | value,
                 '-' => bits & !value,
-                // As in chmod(1), `=` keeps set-user-ID and set-group-ID of a directory unless they
-                // are mentioned.
+                // As in chmod(1), `=` keeps the set-user-ID and set-group-ID bits of a directory,
+                // unless the clause mentions them.
                 '=' if is_directory => bits & (!affected | 0o6000) | value,
                 '=' => bits & !affected | value,
                 _ => return None,
@@ -64,8 +65,8 @@ fn symbolic(mode: &str, is_directory: bool) -> Option<u32> {
     Some(bits)
 }
 
-/// The bits of letters such as `rwx`, for user, group and others; a single `u`, `g` or `o` copies
-/// that class.
+/// The bits of permission letters such as `rwx`, for user, group and others. A single `u`, `g` or
+/// `o` copies the bits of that class.
 fn permissions(letters: &str, bits: u32, is_directory: bool) -> Option<u32> {
     let copied = |shift: u32| (bits >> shift & 7) * 0o111;
     match letters {

@@ -28,7 +28,8 @@ use crate::input::whole;
 use crate::json::Json;
 use crate::out::{Out, envelope};
 
-/// The default of `--top`: rows of a table, and elements of a JSON array.
+/// Default of `--top` for text: the maximum number of rows per table. [`TOP_JSON`] is the default
+/// for JSON arrays.
 const TOP: usize = 10;
 const TOP_JSON: usize = 10_000;
 
@@ -37,7 +38,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --csv or --folded")
             .with_hint("omit one of them"));
     }
-    // Check all options before the command runs.
+    // Check all options before the command runs, so that no error is reported only after the run.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
     let report = ReportTarget::begin(args.output.as_deref(), is_for_programs)?;
@@ -92,7 +93,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     Ok(0)
 }
 
-/// The processes to attach to; `None` if fathom runs a command instead.
+/// The processes to attach to; `None` if fathom itself runs a command.
 fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<Attach<'a>>, Error> {
     let target = match &args.cgroup {
         Some(path) => AttachTarget::Cgroup(path.as_bytes().to_vec()),
@@ -133,7 +134,8 @@ fn read_prices(file: &OsStr) -> Result<(KnownPrices, String), Error> {
     Ok((given, format!("fathom probe {dir} gates")))
 }
 
-/// The prices that the account uses: those of cached calls on one thread.
+/// The prices in the output of `fathom probe` that an account can use: calls on cached data, with
+/// one thread.
 fn given(value: &serde_json::Value) -> KnownPrices {
     let prices = value["result"]["prices"].as_array();
     let price = |calls: &[Call]| {

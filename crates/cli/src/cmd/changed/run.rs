@@ -53,7 +53,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         predicates,
         excludes,
     };
-    // Must precede the first thread, because a forked child process accesses the mounts.
+    // Find the mounts before the first thread starts, because this forks child processes, which
+    // access the mounts.
     let around = ReachableMounts::find(
         std::slice::from_ref(&options.dir),
         selection.one_file_system,
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             .iter()
             .for_each(|note| out.note(note));
     }
-    // The catalog is replaced after the output is written, so that a failed run can be repeated.
+    // Replace the catalog only after the output is written, so that a failed run can be repeated.
     update.map(|sealed| sealed.publish()).transpose()?;
     out.warn(&report.warnings);
     Ok(report.warnings.len())

@@ -56,7 +56,7 @@ impl Output<'_> {
     }
 }
 
-/// The number of changes of each kind, for people.
+/// A sentence with the number of changes of each kind.
 pub(crate) fn counts(changes: &Changes) -> String {
     match changes.is_empty() {
         true => "no changes".to_owned(),
@@ -80,8 +80,9 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
     }
 }
 
-/// Directories without changes below. If such a directory is empty, it must be in the list for restic, because no path
-/// implies it; otherwise restic would read all of its contents.
+/// Directories without changes below. If such a directory is empty, the list for restic must name
+/// it, because no other path in the list implies it. The list must not name a directory that is not
+/// empty, because restic would read all of its contents.
 pub(crate) fn restic_directories(format: Format, changes: &Changes) -> Vec<KeptPath> {
     if format != Format::Restic {
         return Vec::new();
@@ -92,7 +93,7 @@ pub(crate) fn restic_directories(format: Format, changes: &Changes) -> Vec<KeptP
     directories.map(|(path, _)| path).collect()
 }
 
-/// Notes for the user of a list for a backup tool.
+/// Notes about limits of the backup tool for which a list is made.
 pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
     let mut notes = Vec::new();
     match format {
@@ -122,8 +123,8 @@ pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
     notes
 }
 
-/// Writes the changes in a format. The formats for backup tools also list the contents of a renamed directory. `empty`
-/// are the empty directories among [`restic_directories`].
+/// Writes the changes in a format. The formats for backup tools also list the contents of renamed
+/// directories. `empty` has the empty directories among [`restic_directories`].
 pub(crate) fn write(
     format: Format,
     changes: &Changes,
@@ -136,7 +137,7 @@ pub(crate) fn write(
         to.write_all(path)?;
         to.write_all(&[end])
     };
-    // Writes paths ended by NUL, with `./` where the tool needs it.
+    // Writes paths ended by NUL. A path for which `needs` is true gets the prefix `./`.
     let mut prefixed = |needs: fn(&[u8]) -> bool| {
         all_paths().try_for_each(|path| put(if needs(&path) { b"./" } else { b"" }, &path, 0))
     };
@@ -147,11 +148,11 @@ pub(crate) fn write(
             let mut present = entries.filter(|entry| entry.change != Change::Removed);
             present.try_for_each(|entry| put(b"", &entry.path, end))
         }
-        // rsync skips a name in a list that begins with `#` or `;`.
+        // rsync takes a name in a list that begins with `#` or `;` for a comment.
         Format::Rsync => prefixed(|path| !path.starts_with(b"/") && path != b"."),
         // Before version 1.30, GNU tar takes a name in `-T` that begins with a dash for an option.
         Format::Tar => prefixed(|path| path.starts_with(b"-")),
-        // borg stores the modes only of directories that are in its list.
+        // borg stores the metadata of a directory only if its list names the directory.
         Format::Borg => {
             let mut paths = changes.present_with_parents().into_iter();
             paths.try_for_each(|path| put(b"", &changes.path(path), 0))

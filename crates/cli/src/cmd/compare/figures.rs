@@ -11,7 +11,8 @@ use show::units::{count, duration, plural, size};
 
 use crate::json::Json;
 
-/// Default number of rows of each unit in a table, so that many times do not hide the calls.
+/// Default number of rows per unit in a table. The limit is per unit, so that many rows with times
+/// do not displace the rows with calls.
 const ROWS: usize = 10;
 
 json_object!(Json<'_, FigureChange>, |change| {
@@ -34,7 +35,7 @@ fn heading(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A table of figures for each verdict; with `all`, also the unchanged figures.
+/// One table per verdict. Unchanged figures are omitted, unless `all` is true.
 pub(super) fn figures_text(
     changes: &[FigureChange],
     names: [&[u8]; 2],
@@ -79,7 +80,7 @@ pub(super) fn figures_tables(changes: &[FigureChange]) -> Vec<(&'static str, Tab
     tables.collect()
 }
 
-/// A sentence with the number of changed figures.
+/// A sentence with the number of figures by verdict.
 pub(super) fn summary(changes: &[FigureChange], names: [&[u8]; 2]) -> String {
     let [old, new] = names.map(printable);
     let number = |verdict| count(with_verdict(changes, verdict).len() as u64);
@@ -124,8 +125,8 @@ fn table(changes: &[&FigureChange]) -> Table {
     table
 }
 
-/// The change in percent, from the ratio of new to old. A ratio would confuse: like the papers, the
-/// tables of several programs divide old by new.
+/// Formats the ratio of new to old as a change in percent. A ratio would be confusing here, because
+/// the tables for several programs, like the papers, divide old by new.
 fn percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent < 0.0 { "-" } else { "+" };
@@ -135,7 +136,7 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// A value with its unit; counts, such as calls, without one.
+/// A value with its unit. Counts, such as calls, have no unit.
 fn value_text(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     let value = value.abs();

@@ -10,7 +10,7 @@ use show::html::{escape, page, scroll};
 use super::figures::{figures_tables, summary};
 use super::show::{origin, summary_table, systems_table, times, title};
 
-/// The changed figures, and the names of the two files.
+/// The changed figures of two files, and the names of the files.
 pub(super) type Changes<'a> = (&'a [FigureChange], [&'a [u8]; 2]);
 
 pub(super) fn html(comparisons: &[Comparison<'_>], changes: Option<Changes<'_>>) -> String {

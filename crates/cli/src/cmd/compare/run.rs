@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let are_single = changes.is_some() && all_runs.iter().all(|runs| runs.names.len() == 1);
     let mut tables = join(all_runs);
     if changes.is_some() {
-        // A ratio needs two programs. Runs of a single one are compared by their figures only.
+        // A table of ratios needs two programs. Runs of a single program are compared by their
+        // figures only.
         tables.retain(|runs| runs.names.len() > 1);
     }
     let to_base = |runs| {
@@ -57,7 +58,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .map(to_base)
         .collect::<Result<Vec<_>, Error>>()?;
     if !are_single {
-        // Two single runs are compared by their figures, so no warning about ratios of short times.
+        // Two files with one program each are compared by their figures, so a warning about ratios
+        // of short times would only confuse.
         let pairs = comparisons.iter().flat_map(Comparison::pairs);
         warnings.extend(pairs.flat_map(warn_of_short_times));
     }
@@ -93,7 +95,8 @@ fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureC
     (old_command == new_command).then(|| compare(old, new))
 }
 
-/// Whether a time has changed. Its spread is that of one run, so it says nothing about other runs.
+/// Whether a time has changed. In a file with one run, the spread is the one within this run, so
+/// the change may only be a difference between runs.
 fn has_changed_times(changes: &[FigureChange]) -> bool {
     let mut changes = changes.iter();
     changes.any(|change| change.unit == "s" && change.verdict() == Verdict::Changed)
@@ -118,7 +121,7 @@ fn refuse(file: &OsStr, error: &account::Error) -> Error {
     Error::read(UNREADABLE, file.as_bytes(), cause, HINT)
 }
 
-/// The index of the program with which the others are compared.
+/// The index of the program with which the other programs are compared.
 fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
     let names = || printable(runs.names.join(", ").as_bytes()).into_owned();
     let first = runs.systems.first();

@@ -51,7 +51,7 @@ json_object!(Json<'_, (String, String)>, |label| {
     "cell": label.0.1,
 });
 
-/// A value for each measure (real, user and system time, calls).
+/// An optional value for each measure: real, user and system time, and calls.
 struct PerMeasure<T>([Option<T>; Measure::ALL.len()]);
 
 impl<T: Serialize> Serialize for PerMeasure<T> {
@@ -83,7 +83,7 @@ fn average(pair: Pair<'_>, at: usize, measure: Measure) -> Option<f64> {
     Stats::from_values(pair.times(at, measure)).map(|stats| stats.mean)
 }
 
-/// The tables as text; with `only_summary`, without the table of systems.
+/// The comparison as text. `only_summary` omits the table with a row for each system.
 pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary: bool) -> String {
     let mut out = String::new();
     for pair in comparison.pairs() {
@@ -110,19 +110,19 @@ fn intervals(pair: Pair<'_>) -> Option<String> {
     (!intervals.is_empty()).then(|| format!("95 % confidence interval of the mean: {intervals}."))
 }
 
-/// The title of a pair, in the form of the papers: getmnt1/getmnt2.
+/// The title of a pair of programs, in the form of the papers: getmnt1/getmnt2.
 pub(super) fn title(pair: Pair<'_>) -> String {
     let names = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     names.join("/")
 }
 
-/// A sentence about the units and the direction of the ratios.
+/// A sentence that names the units, and the program whose times are divided by those of the other.
 pub(super) fn meaning(pair: Pair<'_>) -> String {
     let [of, to] = pair.both().map(|at| printable(pair.name(at).as_bytes()));
     format!("Times in seconds. Ratios are {of} divided by {to}: above 1, {of} takes longer.")
 }
 
-/// Number of systems, and the command that measured the runs.
+/// The number of systems, and the command of fathom that measured the runs.
 pub(super) fn origin(pair: Pair<'_>) -> String {
     let count = pair.rows().count() as u64;
     let command = match &pair.runs.kind[..] {
@@ -201,8 +201,8 @@ pub(super) fn summary_table(pair: Pair<'_>) -> Table {
     stats::table(&heads, &rows, |ratio| format!("{ratio:.2}"))
 }
 
-/// Number of decimals of times: enough that the shortest is not printed as 0; at least 2, as in the
-/// papers.
+/// Number of decimals of times: at least 2, as in the papers, and more if the shortest time would
+/// be printed as 0.
 fn places(pair: Pair<'_>) -> usize {
     match pair.shortest() {
         shortest if shortest >= 0.01 => 2,
@@ -219,8 +219,7 @@ fn value(value: Option<f64>, measure: Measure, places: usize) -> String {
     }
 }
 
-/// A ratio with two decimals, as in the papers; a small one in scientific notation, with two
-/// significant decimals.
+/// A ratio with two decimals, as in the papers. A ratio below 0.1 is in scientific notation.
 pub(super) fn times(ratio: f64) -> String {
     if ratio >= 0.1 {
         format!("{ratio:.2}")
@@ -231,7 +230,7 @@ pub(super) fn times(ratio: f64) -> String {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WarningKind {
-    /// The first empty cell of a file, and the number of all empty cells.
+    /// The position of the first empty cell of a file, and the number of empty cells in the file.
     #[error(
         "line {line}: no value for {}{}; skipped in the ratios",
         printable(.column.as_bytes()), more(*.cells, "cell", "cells")
@@ -241,7 +240,7 @@ pub(crate) enum WarningKind {
         column: String,
         cells: usize,
     },
-    /// The first system on which a measure is 0, and the number of all such systems.
+    /// The first system for which a measure is 0, and the number of all such systems.
     #[error(
         "line {line}: on {}{} {of} or {to} has 0 for {}; skipped in {of}/{to}",
         printable(.system), more(*.systems, "system", "systems"), .measure.name(),
@@ -277,7 +276,7 @@ pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
     Some(Warning::about(file, reason))
 }
 
-/// Warnings about measures without a ratio on some system, because a time is 0.
+/// Warnings about measures that have no ratio on some system, because a time is 0.
 pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     let warning = |measure: Measure| {
         let first = pair.too_short(measure).next()?;
@@ -293,7 +292,7 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
     Measure::ALL.into_iter().filter_map(warning).collect()
 }
 
-/// Advice about the flags that produce a suitable input file.
+/// For an unsuitable input file, advice about flags that produce a suitable one.
 pub(super) fn advice(kind: &InputFault) -> &'static str {
     match kind {
         InputFault::OtherSchema(_) => {
@@ -316,7 +315,7 @@ pub(super) mod tests {
     use super::*;
     use show::serde_json;
 
-    /// Runs on two systems; one of them was mismeasured.
+    /// Runs of two programs on two systems. On the second system, a time is 0 and one is missing.
     pub(in super::super) fn example() -> Runs {
         let took = [
             vec![
@@ -400,7 +399,7 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
             ),
             (&2.5.into(), &6.5.into())
         );
-        // With the base exchanged, the ratios differ from the printed ones.
+        // The file has printed ratios for one base only, so there are none for the other base.
         let turned = json(0);
         assert!(turned["ratios"][0]["printed"]["real"].is_null(), "{turned}");
     }

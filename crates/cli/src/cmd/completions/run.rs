@@ -21,9 +21,9 @@ pub(crate) fn run(args: &Completions, out: &Out) -> Outcome {
     Ok(0)
 }
 
-/// The line of clap_complete's script for bash that reads the previous word.
+/// In the bash script of clap_complete, the line that sets `prev` to the previous word.
 const PREVIOUS: &str = "    prev=\"$3\"\n";
-/// bash's readline splits `--engine=b` into three words.
+/// bash's readline splits `--engine=b` into three words, so the word before `=` is the option.
 const AFTER_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
         prev="${COMP_WORDS[COMP_CWORD-2]}"
     elif [[ "${cur}" == "=" ]]; then
@@ -36,7 +36,7 @@ fn fish_positionals() -> String {
     let mut lines = String::new();
     for command in visible_commands().get_subcommands() {
         let positionals: Vec<&Arg> = command.get_positionals().collect();
-        // Suppress file names, unless the command also has a positional argument that can be a
+        // Suppress file names, unless the command has a second positional argument, which can be a
         // file.
         let no_files = if positionals.len() == 1 { " -f" } else { "" };
         let values = positionals.iter().flat_map(|arg| arg.get_possible_values());
@@ -52,7 +52,7 @@ fn fish_positionals() -> String {
     lines
 }
 
-/// The command line without hidden commands, which clap_complete would offer, too.
+/// The command line without hidden commands. clap_complete would offer hidden commands, too.
 fn visible_commands() -> Command {
     let all = Cli::command();
     let commands = all
@@ -65,8 +65,8 @@ fn visible_commands() -> Command {
         .subcommands(commands.map(|command| command.clone().mut_args(with_value_hint)))
 }
 
-/// Sets whether the shell completes a value by files, by directories or not at all. The name of the
-/// value decides, so that help and completions agree.
+/// Sets whether the shell completes a value with files, with directories, or not at all. The
+/// placeholder of the value in the help decides, so that help and completions agree.
 fn with_value_hint(arg: Arg) -> Arg {
     let name = arg.get_value_names().and_then(|names| names.first());
     let hint = match name.map(|name| name.as_str()) {

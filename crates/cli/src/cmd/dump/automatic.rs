@@ -1,5 +1,5 @@
-//! `fathom dump SRC --state DIR`: a dump whose name and level follow from the state directory, and the removal of
-//! dumps that are no longer needed.
+//! `fathom dump SRC --state DIR`: the choice of a dump's name and level from the state directory,
+//! and the removal of dumps that are no longer needed.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use crate::date::Zone;
 use crate::error::Error;
 use crate::out::Out;
 
-/// Of this many consecutive dumps, one is a full dump.
+/// Default of `--full-every`: one of N consecutive dumps is full.
 const FULL_EVERY: u32 = 7;
 
-/// The state directory, if no option overrides its choice of name and level.
+/// The state directory, if fathom chooses the name and level of the dump; `None` if an option such
+/// as `-o` or `--level` gives them.
 fn state(args: &Args) -> Option<&[u8]> {
     let is_chosen =
         args.output.is_some() || args.level.is_some() || args.prune || args.restic.is_some();
@@ -120,7 +121,7 @@ fn dumps_in<'a>(state: &'a [u8], args: &Args, sources: &'a [Vec<u8>]) -> Automat
     }
 }
 
-/// Sets name and level of the dump from the state directory, if neither was given.
+/// If no option gives the name and level of the dump, chooses both from the state directory.
 pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
     let Some(state) = state(args) else {
         return Ok(());
@@ -129,7 +130,7 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     if chosen.is_created {
         out.note(show::created(state));
     }
-    // A full dump that is due is expected, and needs no note.
+    // Users expect a full dump that is the first or is due by `--full-every`, so print no note.
     let is_news = !matches!(
         chosen.full,
         None | Some(FullReason::First | FullReason::Due { .. })
@@ -143,8 +144,8 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     Ok(())
 }
 
-/// If a dump failed because its base catalog is damaged, changes the options to a full dump;
-/// returns whether to retry.
+/// If a dump failed because its base catalog is damaged, changes the options to a full dump and
+/// returns true: the caller then tries again.
 pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, out: &Out) -> bool {
     let is_increment = options.level.as_ref().is_some_and(|level| level.number > 0);
     if !is_increment || !error.kind.is_unusable_catalog() {
@@ -160,13 +161,14 @@ pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, o
     true
 }
 
-/// The predictions of `--dry-run`.
+/// What `--dry-run` predicts about levels and retention.
 pub(super) struct DryRunForecast {
-    /// The state directory has catalogs that an increment can be based on.
+    /// Whether the state directory has catalogs on which an increment can be based.
     pub(super) has_levels: bool,
-    /// The last dump was made without `-o` and `--level`, which make levels 0 and 1 only.
+    /// Whether the last dump was made without `-o` and `--level`. Such dumps have levels 0 and 1
+    /// only.
     pub(super) is_nightly: bool,
-    /// The dumps that would be removed.
+    /// The dumps that the retention policy would remove, and those that it would keep.
     pub(super) pruning: Option<PruningPlan>,
 }
 
@@ -205,7 +207,8 @@ pub(super) fn forecast(
     })
 }
 
-/// Removes dumps that the policy does not keep, after a dump. A failure becomes a warning.
+/// After a dump, removes the dumps that the retention policy does not keep. A failure becomes a
+/// warning.
 pub(super) fn prune(
     args: &Args,
     options: &DumpOptions,
@@ -251,7 +254,8 @@ impl PruningPlan {
         }
     }
 
-    /// Keeps the dumps that a policy selects; with `next`, as if this dump had been made already.
+    /// Keeps the dumps that a policy selects. If `next` is given, the policy treats this future
+    /// dump as one that exists.
     pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> PruningPlan {
         let zone = Zone::local();
         let statuses = history.statuses();

@@ -22,7 +22,7 @@ const PASSWORD_COMMAND: &str = "RESTIC_PASSWORD_COMMAND";
 const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";
 const PASSWORD: &str = "RESTIC_PASSWORD";
 
-/// An environment variable, unless it is unset or empty.
+/// The value of an environment variable; `None` if the variable is unset or empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -73,7 +73,7 @@ fn has_feature(name: &str) -> bool {
 }
 
 fn is_on(features: &str, name: &str) -> bool {
-    // The values that Go's strconv.ParseBool takes for true.
+    // Values that restic accepts as true, with Go's strconv.ParseBool.
     let is_true = |value: &str| matches!(value, "" | "1" | "t" | "T" | "true" | "TRUE" | "True");
     let parts = features
         .split(',')
@@ -96,8 +96,8 @@ fn warn_of_lock(error: &restic::Error, most: Duration) {
     ));
 }
 
-/// The zstd level for a compression mode of restic, the nearest to its own; 0 for none. `None` uses the
-/// default of the repository.
+/// The zstd level that is nearest to a compression mode of restic; 0 stores data uncompressed, and
+/// `None` uses the default of the repository.
 fn compression(mode: &str) -> Result<Option<i32>, Error> {
     Ok(Some(match mode {
         "auto" => return Ok(None),
@@ -191,8 +191,8 @@ fn password_in_file(file: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The password that a command prints. Arguments may be secret, so messages contain only the name
-/// of the program.
+/// Runs a command, and returns the password that it prints. Error messages contain only the name of
+/// the program, because its arguments may be secret.
 fn password_of_command(command: &[u8]) -> Result<Vec<u8>, Error> {
     const CHECK: &str = "check --password-command or RESTIC_PASSWORD_COMMAND";
     let mut words = split(command)?.into_iter().map(OsString::from_vec);
@@ -222,8 +222,9 @@ fn password_of_command(command: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Splits a command into words like restic: white space, quotation marks and backslashes are separators. Within quotation
-/// marks, white space and backslashes are literal, and so is a quotation mark after a backslash.
+/// Splits a command into words like restic: white space, quotation marks and backslashes are
+/// separators. Within quotation marks, white space and backslashes are literal, and so is a
+/// quotation mark after a backslash.
 fn split(command: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (mut words, mut word) = (Vec::new(), Vec::new());
     let (mut quote, mut last) = (None, 0);
@@ -270,8 +271,8 @@ fn read_password(file: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(password_in(&bytes[..have]))
 }
 
-/// Decodes a password like restic: a byte order mark selects the encoding, and white space around the password is
-/// trimmed.
+/// Decodes a password like restic: a byte order mark selects the encoding, and white space around
+/// the password is trimmed.
 fn password_in(bytes: &[u8]) -> Vec<u8> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (units, _) = bytes.as_chunks();

@@ -16,7 +16,7 @@ use crate::error::Error;
 
 pub(super) const SCHEMA: &str = "fathom.dump/1";
 
-/// Converts the flags to the options of the dump, and the file for the list of members (`--map`).
+/// Converts the flags to the options of the dump. Also returns the file of `--map`, if any.
 pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     refuse_shard(args)?;
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
@@ -52,7 +52,8 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
     Ok((options, map))
 }
 
-/// Finds mounts that do not answer. Must precede the first thread, because it forks.
+/// Finds mounts that do not answer, by child processes. Must be called before the first thread
+/// starts.
 pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
     let deadline = args.deadline.get();
     let Options {
@@ -64,8 +65,8 @@ pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Resu
     Ok(())
 }
 
-/// Refuses `--shard`, by which fathom walk divides a tree. A renamed entry can belong to a different shard in the
-/// next dump, so that none of the archives contains it, or two.
+/// Refuses `--shard`, by which fathom walk divides a tree. A renamed entry can belong to a
+/// different shard in the next dump, so that no archive contains the entry, or two archives do.
 fn refuse_shard(args: &Args) -> Result<(), Error> {
     if args.shard.is_none() {
         return Ok(());

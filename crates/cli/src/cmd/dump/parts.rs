@@ -1,8 +1,8 @@
-//! The parts of an archive and of a catalog that the ranks of an MPI job write; with `--resume`, in
-//! several pieces.
+//! The parts of an archive and of a catalog that the ranks of an MPI job write. With `--resume`,
+//! the tree is divided into several pieces (slices), which are dumped one after the other.
 //!
-//! All ranks take these steps in the same order. If a step fails on one rank, all end with its
-//! error.
+//! All ranks call these functions in the same order. If a function fails on one rank, it fails on
+//! all ranks with the same error.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,8 @@ use crate::ranks::{
 
 const WRITING: &str = "cannot write the archive to";
 
-/// The counters of a summary that are summed over the ranks; the first is the number of entries.
+/// The counters of a summary that are added up over the ranks and pieces. The first is the number
+/// of entries.
 pub(super) fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     let counts = &mut summary.counts;
     [
@@ -73,13 +74,13 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
 
 /// The parts of an archive and its catalog that the ranks of an MPI job write.
 pub(super) struct Parts {
-    /// The options of the dump; archive and catalog are directories.
+    /// The options of the dump, in which archive and catalog are the directories of the parts.
     options: DumpOptions,
     /// The shard that this rank writes in the first piece.
     first: ShardOfRun,
     suffix: &'static str,
     ranks: u32,
-    /// The pieces finished by earlier attempts; the lists of files only on rank 0.
+    /// The pieces that earlier attempts have finished. Only rank 0 has the lists of files.
     earlier: EarlierPieces,
     is_kept: Vec<bool>,
 }
@@ -87,28 +88,30 @@ pub(super) struct Parts {
 /// The pieces that earlier attempts have finished.
 #[derive(Default)]
 struct EarlierPieces {
-    /// The sums of each piece whose parts all exist, and whose files were readable and unchanged.
+    /// The sums of each piece that is complete and whose files were readable and unchanged; `None`
+    /// for all other pieces.
     sums: Vec<Option<Sums>>,
-    /// The parts of all pieces exist.
+    /// Whether the parts of all pieces exist.
     is_complete: bool,
-    /// The numbers of the pieces, and the files of their archives and catalogs.
+    /// The files of all archives, each with the number of its piece; then the same for catalogs.
     archives: Vec<(u32, Vec<u8>)>,
     catalogs: Vec<(u32, Vec<u8>)>,
 }
 
-/// The message from rank 0 about earlier attempts: the name of the run, the sums of each piece, and whether
-/// all parts exist.
+/// The message from rank 0 about earlier attempts: the name of the run, the sums of each piece, and
+/// whether all parts exist.
 type AttemptsMessage = (Option<String>, Vec<Option<Sums>>, bool);
 
 impl Parts {
-    /// Creates the directories of the parts, and finds the parts that exist already.
+    /// Creates the directories of the parts and, with `--resume`, finds the parts of earlier
+    /// attempts.
     pub(super) fn prepare(
         mut options: DumpOptions,
         resume: bool,
         team: &dyn Team,
     ) -> Result<Parts, Error> {
         if let (true, Some(dir), None) = (resume, &options.archive, &options.catalog) {
-            // `--resume` needs a catalog, which shows whether a piece has changed.
+            // `--resume` needs a catalog, which shows whether a piece has changed since.
             options.catalog = Some(joined(dir, b".catalog"));
         }
         for dir in [&mut options.archive, &mut options.catalog] {
@@ -167,7 +170,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// The directories for archives and catalogs, each with the beginning of the message for an error there.
+    /// The directories for archives and catalogs, each with the beginning of its error messages.
     fn directories(&self) -> impl Iterator<Item = (&[u8], &'static str)> {
         let archive = self.options.archive.iter().map(|dir| (&dir[..], WRITING));
         let catalog = self.options.catalog.iter();
@@ -193,8 +196,8 @@ impl Parts {
             sums[piece as usize].merge(&part.finished.sums.unwrap_or_default());
             found.catalogs.push((piece, part.file));
         }
-        // The name of the run in the catalogs also identifies the run's archives: an earlier attempt
-        // never leaves archives without a catalog.
+        // The catalogs have the name of the run, which identifies the run's archives: an earlier
+        // attempt never leaves archives without a catalog.
         let names = (0..self.first.of).map(|number| (self.part(number), number));
         let names = names.map(|(part, number)| (part.archive_name(self.suffix), number));
         let names: HashMap<Vec<u8>, u32> = names.map(|(name, nth)| (name.into(), nth)).collect();
@@ -223,7 +226,7 @@ impl Parts {
         Ok((run, found))
     }
 
-    /// Writes all pieces except those that are kept.
+    /// Writes all pieces except those that are kept from earlier attempts.
     pub(super) fn write(&mut self, team: &dyn Team, out: &Out) -> Result<DumpSummary, Error> {
         let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
         let wanted = Messages {
@@ -243,7 +246,7 @@ impl Parts {
     ) -> Result<DumpSummary, Error> {
         let pieces = self.is_kept.len() as u32;
         let options = self.options_of(0);
-        // Create the archive first, so that an error is reported before the tree is read.
+        // Create the archive before the tree is read, so that an error is reported at once.
         let mut first = Some(agree(team, DumpPart::create(&options))?).filter(|_| pieces == 1);
         let share = DumpShare::collect(&options, pieces, team, diagnostics);
         let share = agree(team, share)?;
@@ -267,13 +270,13 @@ impl Parts {
             };
             merge(&mut all, summary);
         }
-        // If all pieces were kept, only reading the tree produced warnings.
+        // If all pieces were kept, the warnings from reading the tree are still in `diagnostics`.
         all.warnings.append(&mut diagnostics.take_warnings());
         Ok(all)
     }
 
     /// Keeps the pieces of earlier attempts whose sums equal those of the tree now, and removes the
-    /// other pieces.
+    /// files of all other pieces.
     fn keep(&mut self, share: &DumpShare, team: &dyn Team) -> Result<(), Error> {
         if self.is_kept.len() == 1 {
             return Ok(());
@@ -298,7 +301,8 @@ impl Parts {
             };
             done = Err(Error::write(WRITING, dir, why, "give another directory"));
         } else {
-            // Remove archives before catalogs: an interruption then leaves no archive without catalogs.
+            // Remove archives before catalogs, so that an interruption leaves no archive without
+            // catalogs.
             let EarlierPieces {
                 archives, catalogs, ..
             } = &self.earlier;
@@ -343,9 +347,10 @@ impl Parts {
     }
 }
 
-/// Renames the finished files of a piece, after all ranks have written theirs. Archives precede catalogs, so that no
-/// catalog refers to an unfinished archive; but not in the first of several pieces, where the catalog records the
-/// options of the run, which `--resume` needs to identify an archive.
+/// Renames the finished files of a piece after all ranks have written theirs. The archives are
+/// renamed first, so that no catalog refers to an unfinished archive. In the first of several
+/// pieces, the catalogs are first: they record the options of the run, by which `--resume`
+/// identifies an archive.
 fn publish(
     mut written: WrittenPart,
     catalog_first: bool,

@@ -34,7 +34,7 @@ const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let begun = Instant::now();
-    // Check options that need --prune here: the message of clap would list all requirements and
+    // Check here whether options need --prune: clap's message would list all requirements and
     // conflicts of --prune.
     if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
         let message = format!("{option} can only be used with --prune");
@@ -53,13 +53,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let prepared = prepare(args, is_shared && ranks::is_job());
     let joined = ranks::begin(out, "each process dumps alone", is_shared, begun)?;
     let Some((team, start)) = joined else {
-        return Ok(0); // rank 0 prints it
+        return Ok(0); // rank 0 prints the result
     };
     args.load.apply(team.size());
     reported_by_first(&*team, dump_all(args, prepared, start, &*team, out))
 }
 
-/// The steps before the first thread. Returns the options, and the file for the map.
+/// Does what must precede the first thread. Returns the options of the dump and the file of
+/// `--map`.
 fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     match is_job {
         true => parts::check(args)?,
@@ -152,7 +153,8 @@ fn dump_all(
     })
 }
 
-/// Dumps into one archive, whose name and level a state directory can determine.
+/// Dumps the sources into one archive. With a state directory, fathom can choose its name and
+/// level.
 fn dump_alone(
     args: &Args,
     options: &mut DumpOptions,
@@ -221,8 +223,8 @@ fn option_of_prune(args: &Args) -> Option<&'static str> {
     yes.or(args.keep_full.map(|_| "--keep-full"))
 }
 
-/// Prints what would be dumped, and which dumps would be removed afterwards; with a state directory and no level,
-/// estimates every level.
+/// Prints what would be dumped, and which dumps would be removed afterwards. With a state directory
+/// and without `--level`, estimates a dump of every level.
 fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
     let foreseen = automatic::forecast(args, options, out)?;
@@ -253,7 +255,7 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
 }
 
-/// Prints the dumps of a state directory that are no longer needed, or removes them.
+/// Prints the dumps of a state directory that are no longer needed; with `--yes`, removes them.
 fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     let (history, _lock) = History::open(state)?;
     let mut warnings = Vec::new();
@@ -271,7 +273,7 @@ fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
     })
 }
 
-/// Prints the removed dumps, and why others are kept.
+/// Prints which dumps are removed, and why others are kept.
 fn print_pruned(report: &PruneResult<'_>, out: &Out) -> Result<(), Error> {
     let (zone, style) = (Zone::local(), out.table_style());
     match &report.kept_dumps {
@@ -283,7 +285,8 @@ fn print_pruned(report: &PruneResult<'_>, out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses to write an archive to standard output if that is a terminal, or if JSON goes there.
+/// Refuses to write an archive to standard output if standard output is a terminal or gets the
+/// JSON.
 fn check_stdout(out: &Out) -> Result<(), Error> {
     if out.json {
         return Err(
@@ -299,7 +302,7 @@ fn check_stdout(out: &Out) -> Result<(), Error> {
 
 fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
     match report.account {
-        // Standard output has the archive, so print the account on stderr.
+        // The archive goes to standard output, so print the account on stderr.
         Some(account) if report.archive == Some(b"-") => {
             out.note_table(|style| account_text(account, style));
             Ok(())
@@ -309,8 +312,8 @@ fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
     }
 }
 
-/// Measures each method of reading metadata on the same tree; or gives the reason why it is
-/// unavailable.
+/// Measures each method of reading metadata on the same tree. A method that cannot be used has the
+/// reason instead of its cost.
 fn measure_ways(
     options: &DumpOptions,
     out: &Out,
@@ -351,8 +354,8 @@ fn explain(args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &[], print_text)
 }
 
-/// The sources that are directories. A source that statx(2) cannot examine is included, so that the
-/// error is reported later.
+/// The sources that are directories, and those that statx(2) cannot examine, so that a later step
+/// reports the error.
 fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_dir = |source: &&Vec<u8>| {
         let seen = statx_long(

@@ -155,7 +155,8 @@ mod with_restic {
         })
     }
 
-    /// Removes sources that do not exist, with a warning, like restic; but keeps them if none exists.
+    /// Removes sources that do not exist and returns a warning for each, like restic. If no source
+    /// exists, all are kept, so that the dump fails.
     fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
         let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let is_absent = |path: &[u8]| statx_long(path, at, StatxMask::TYPE).is_err_and(is_gone);

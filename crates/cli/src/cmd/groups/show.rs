@@ -10,7 +10,8 @@ use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, size};
 use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, SortedGroups, type_of_key};
 
-/// Groups whose names are generated one by one while printing: many long names take much memory.
+/// Groups whose names are generated one by one while they are printed, because a list of many long
+/// names would take much memory.
 pub(crate) struct NamedGroups<'a, S> {
     pub(crate) by: GroupBy,
     pub(crate) groups: &'a SortedGroups<S>,
@@ -82,7 +83,7 @@ fn at_most_64_bits(sum: u128) -> u64 {
     sum.try_into().unwrap_or(u64::MAX)
 }
 
-/// The name of a user or group; if it is empty, the number.
+/// The name of a user or group; the number if the name is empty.
 pub(crate) fn or_number(name: &[u8], id: u32) -> Vec<u8> {
     match name {
         b"" => id.to_string().into_bytes(),
@@ -176,8 +177,8 @@ impl NamedGroups<'_, Growth> {
     }
 }
 
-/// Writes a table whose rows are generated one by one, and twice: to measure the columns and to
-/// print. Many long paths would take much memory.
+/// Writes a table whose rows are generated one by one, because a list of many long paths would take
+/// much memory. Each row is generated twice: to measure the columns, and to print the row.
 pub(crate) fn write_rows<R: Iterator<Item = String>, T: Iterator<Item = R>>(
     columns: &[(&'static str, Align)],
     rows: impl Fn() -> T,
@@ -220,7 +221,7 @@ where
         })
     }
 
-    /// Writes the groups as CSV (RFC 4180). `key_b64` is empty if the key is UTF-8.
+    /// Writes the groups as CSV (RFC 4180). The column `key_b64` is empty if the key is UTF-8.
     pub(crate) fn write_csv(&self, to: &mut dyn Write) -> io::Result<()> {
         to.write_all(b"key,key_b64,entries,bytes,allocated\n")?;
         for group in self.iter() {

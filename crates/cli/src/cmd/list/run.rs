@@ -83,14 +83,15 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     out.report(FOUND_SCHEMA, &report, &found.warnings, || {
         if !report.versions.is_empty() {
             out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
-            // Print the command without line breaks, so that it can be copied.
+            // Print the command on one line, however long, so that the user can copy it.
             out.note_table(|_| report.command(&Zone::local()) + "\n");
         }
         Ok(())
     })
 }
 
-/// The error that ended the reading of an archive early.
+/// The error that ended the listing of an archive: in reading the archive, or in writing the
+/// output.
 enum ListError {
     Input(archive::Error),
     Output(Error),
@@ -102,7 +103,7 @@ impl From<archive::Error> for ListError {
     }
 }
 
-/// Prints members one by one, because an archive can have more than fit in memory.
+/// Prints members one by one, because an archive can have more members than fit in memory.
 struct Printer<'a> {
     out: &'a Out,
     lines: Lines,
@@ -146,7 +147,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Begins the JSON of a member, after a comma; before the first member, writes the envelope.
+    /// Begins the JSON of a member: with the envelope for the first member, with a comma for all
+    /// others.
     fn begin(&mut self) {
         if self.members > 0 {
             return self.buffer.push(b',');
@@ -156,7 +158,7 @@ impl<'a> Printer<'a> {
         self.buffer.extend(br#"{"members":["#);
     }
 
-    /// Ends the JSON, and writes the rest of the buffer.
+    /// Ends the JSON, and writes what is still in the buffer.
     fn end(&mut self, archives: &[ListedArchive<'_>], warnings: &[Warning]) -> Result<(), Error> {
         if self.out.json {
             if self.members == 0 {

@@ -60,7 +60,7 @@ json_object!(Entry<'_>, |entry| {
     "blake3": entry.member.blake3.map(hex),
 });
 
-/// Versions of files in the dumps of a state directory.
+/// The versions of files that were found in the dumps of a state directory.
 pub(crate) struct FoundVersions<'a> {
     pub(crate) state: &'a [u8],
     pub(crate) history: &'a History,
@@ -91,7 +91,7 @@ impl FoundVersions<'_> {
         last.map_or(String::new(), |&at| local_date(self.history, at, zone))
     }
 
-    /// A line for each version; with `is_exact`, names are printed unescaped, not for a terminal.
+    /// A line for each version. `is_exact` is for files and pipes: names are not escaped.
     pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let lines = Lines::new(is_exact);
@@ -126,7 +126,7 @@ impl FoundVersions<'_> {
     }
 }
 
-/// Escapes wildcards, so that the PATH selects only this file.
+/// Escapes wildcards in a PATH, so that the PATH selects only this file.
 fn literal(path: &[u8]) -> Vec<u8> {
     let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
     if !path.iter().any(is_wild) {
@@ -193,7 +193,7 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
 pub(crate) struct Lines {
     /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
     is_exact: bool,
-    /// The width of owner, group and size in the lines so far.
+    /// The width of owner, group and size together: the maximum of the lines so far.
     width: usize,
 }
 

@@ -30,10 +30,11 @@ pub(crate) fn run(args: &Man) -> Outcome {
     Ok(0)
 }
 
-/// The man page of one command. clap_mangen renders the part up to the options; it would join the
-/// lines of the examples and exit statuses into one paragraph.
+/// The man page of one command. clap_mangen renders the part up to the options. The rest is
+/// rendered here, because clap_mangen would join the lines of the examples and exit statuses into
+/// one paragraph.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
-    // Take the usage line of the help, which is more specific than clap_mangen's synopsis.
+    // Replace clap_mangen's synopsis by the usage line of the help, which is more specific.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim_start().to_owned();
     let command = command.clone().override_usage(usage);
@@ -64,8 +65,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The text after the options, in blocks separated by empty lines. A block that begins with
-/// "Examples:" or "Exit status:" becomes a section.
+/// Renders the text after the options, which has blocks separated by empty lines. A block that
+/// begins with "Examples:" or "Exit status:" becomes a section.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for block in help.split("\n\n") {
@@ -92,8 +93,8 @@ fn sections(help: &str) -> Roff {
     roff
 }
 
-/// A block as a filled paragraph; but with its line breaks if a line has no blank in it, because
-/// such lines are data.
+/// Renders a block as a filled paragraph. If a line of the block has no blank in it, the lines are
+/// data, and keep their line breaks.
 fn paragraph(lines: &str, roff: &mut Roff) {
     let is_data = lines.lines().any(|line| !line.trim().contains(' '));
     if is_data {
@@ -107,7 +108,8 @@ fn paragraph(lines: &str, roff: &mut Roff) {
     }
 }
 
-/// Examples: a command per line, and its purpose after two blanks, or indented in the next lines.
+/// Renders examples. Each line has a command, and after two blanks its purpose; the purpose can
+/// also be in indented lines below.
 fn examples(lines: &str, roff: &mut Roff) {
     const INDENTED: usize = 4;
     let mut in_purpose = false;
@@ -139,7 +141,8 @@ fn examples(lines: &str, roff: &mut Roff) {
     }
 }
 
-/// Exit statuses: each line has a number and its meaning. Lines without a number are paragraphs.
+/// Renders exit statuses. A line has a status and its meaning; a line without a status is a
+/// paragraph.
 fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
     for line in lines.map(str::trim) {
         match line.split_once(' ') {

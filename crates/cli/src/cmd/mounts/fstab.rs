@@ -1,7 +1,8 @@
 //! Lines of mount tables: `--format mnttab` and `--format fstab`.
 //!
-//! mount -a mounts the lines of /etc/fstab in order. So [`fstab`] tracks what is mounted before each line: a
-//! mount gets its line once its mount point is reachable, and a bind mount once its original is.
+//! `mount -a` processes the lines of /etc/fstab in order. So [`fstab`] tracks which mounts exist
+//! before each line: the line of a mount follows once its mount point is reachable, and the line of
+//! a bind mount once its original is reachable.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -24,8 +25,8 @@ pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
     out
 }
 
-/// The indices of mounts in their order, but with parents before children: after mount --move, a parent
-/// can be listed after its child.
+/// The indices of mounts in table order, but with parents before children: after `mount --move`,
+/// the table can list a parent after its child.
 fn parents_first(points: &[&Point]) -> Vec<usize> {
     let by_id = by_id(points);
     let mut order = Vec::with_capacity(points.len());
@@ -75,9 +76,9 @@ fn tab_line(
     out.push(b'\n');
 }
 
-/// Lines for /etc/fstab, without mounts that the system makes by itself. A bind mount names its original,
-/// which can be on a mount of `every` that is not among `points`. A mount that no line can make gets a
-/// comment.
+/// Lines of /etc/fstab for `points`, except the mounts that the system makes without fstab. The
+/// line of a bind mount names its original, which can be on a mount that is in `every` but not in
+/// `points`. A mount that no line can make gets a comment.
 pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
     let ids: HashSet<Option<u64>> = points.iter().map(|point| point.id).collect();
     let outside = every.iter().filter(|other| !ids.contains(&other.id));
@@ -92,7 +93,8 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
             }
         }
         if blocked.len() == waiting.len() {
-            // No further line can unblock a mount: skip the mounts with the last obstacle.
+            // No mount got a line, so no mount can get one later: skip the mounts whose obstacle is
+            // the last in the order of [`FstabObstacle`].
             let first = blocked.iter().map(|(_, why)| *why).max();
             for (at, why) in blocked.extract_if(.., |(_, why)| Some(*why) == first) {
                 plan.skip(at, why);
@@ -112,8 +114,8 @@ enum LineState {
     Skipped,
 }
 
-/// The reason why a mount has no line. Obstacles up to [`FstabObstacle::Original`] can disappear after
-/// further lines.
+/// The reason why a mount has no line. Obstacles up to [`FstabObstacle::Original`] can disappear
+/// when further lines are written; the others are permanent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum FstabObstacle {
     /// The parent mount has no line yet.
@@ -155,25 +157,27 @@ impl fmt::Display for FstabObstacle {
     }
 }
 
-/// The state of the mount tree after the lines written so far.
+/// The state of the mount tree after `mount -a` has processed the lines written so far.
 struct Plan<'a> {
-    /// Mounts outside of the root first, then the mounts for which lines are written.
+    /// First the mounts outside of the listed directory, then the mounts for which lines are
+    /// written.
     mounts: Vec<&'a Point>,
     state: Vec<LineState>,
     parent: Vec<Option<usize>>,
-    /// Children by their parent mount, in the order of [`path::compare`].
+    /// The children of each parent mount, in the order of [`path::compare`].
     children: HashMap<Option<usize>, Vec<usize>>,
-    /// For each mount, the number of waiting mounts in its subtree, including itself.
+    /// For each mount, the number of mounts in its subtree, including itself, that have neither a
+    /// line nor a comment.
     waiting: Vec<usize>,
-    /// Mounts by parent mount and mount point; `None` is an unknown parent.
+    /// Existing mounts, by parent mount and mount point; `None` is an unknown parent.
     mounted: HashMap<(Option<usize>, &'a [u8]), usize>,
     by_device: HashMap<Dev, Vec<usize>>,
     out: Vec<u8>,
 }
 
 impl<'a> Plan<'a> {
-    /// The initial plan, in which mounts outside of the root exist; and the waiting mounts in
-    /// order.
+    /// Returns the plan before the first line, and the mounts that need a line, in order. Mounts
+    /// outside of the listed directory exist already.
     fn new(outside: Vec<&'a Point>, points: &'a [Point]) -> (Plan<'a>, Vec<usize>) {
         let given = outside.len();
         let mounts: Vec<&Point> = outside.into_iter().chain(points).collect();
@@ -221,7 +225,7 @@ impl<'a> Plan<'a> {
         self.by_device.entry(point.dev).or_default().push(at);
     }
 
-    /// Changes the count of waiting mounts for a mount and all its ancestors.
+    /// Changes the count [`Plan::waiting`] of a mount and all its ancestors.
     fn count(&mut self, at: usize, change: impl Fn(usize) -> usize) {
         let mut next = Some(at);
         while let Some(at) = next {
@@ -230,7 +234,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Writes a comment in place of a line.
+    /// Writes a comment instead of the line of a mount that is skipped.
     fn skip(&mut self, at: usize, why: FstabObstacle) {
         let point = self.mounts[at];
         let target = escape(&point.target);
@@ -245,7 +249,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The mount in which a path ends.
+    /// The mount that a path leads to, after the lines written so far.
     fn reached(&self, path: &[u8]) -> Option<usize> {
         let slashes = path.iter().enumerate().skip(1);
         let ends = slashes.filter(|(_, byte)| **byte == b'/');
@@ -259,7 +263,7 @@ impl<'a> Plan<'a> {
         mount
     }
 
-    /// The mount on which a mount's line would put it now; or the obstacle.
+    /// The parent that a mount would get if its line came next, or the obstacle to such a line.
     fn place(&self, at: usize) -> Result<Option<usize>, FstabObstacle> {
         let target = &self.mounts[at].target;
         let mut place = self.parent[at];
@@ -267,8 +271,8 @@ impl<'a> Plan<'a> {
             match self.state[parent] {
                 LineState::Given | LineState::Written => break,
                 LineState::Waiting => return Err(FstabObstacle::ParentWaits),
-                // A skipped parent at the same mount point is one that this mount covers: the next
-                // ancestor becomes its parent.
+                // A skipped parent with the same mount point would have been covered by this mount,
+                // so the next ancestor can be the parent instead.
                 LineState::Skipped if self.mounts[parent].target == *target => {
                     place = self.parent[parent];
                 }
@@ -278,7 +282,8 @@ impl<'a> Plan<'a> {
         if self.reached(target) != place {
             return Err(FstabObstacle::Covered);
         }
-        // A mount on /a would cover a sibling on /a/b, so it waits for the sibling and the mounts below that.
+        // A mount on /a would cover the mount point of a sibling on /a/b, so the mount on /a waits
+        // for the sibling and for all mounts below the sibling.
         let beside = self.children.get(&place).map_or(&[][..], Vec::as_slice);
         let compared = |&other: &usize| path::compare(&self.mounts[other].target, target);
         let after = beside.partition_point(|other| compared(other) != Ordering::Greater);
@@ -291,7 +296,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A reachable path to the files that a mount shows, and the mount in which it is.
+    /// Finds the original of a bind mount: a reachable path to the same files, and the mount of
+    /// this path.
     fn original(&self, point: &Point, part: &[u8]) -> Result<(usize, Vec<u8>), FstabObstacle> {
         let same = self
             .by_device
@@ -326,7 +332,7 @@ impl<'a> Plan<'a> {
         is_in_memory && self.state[at] == LineState::Written
     }
 
-    /// Writes the line of a mount, and marks it as mounted.
+    /// Writes the line of a mount, and marks the mount as existing.
     fn write(&mut self, at: usize) -> Result<(), FstabObstacle> {
         let point = self.mounts[at];
         let part = part_of(point);
@@ -366,7 +372,8 @@ impl<'a> Plan<'a> {
             Some((original, path)) => {
                 let mut own = own_options(point);
                 if own.is_empty() && !own_options(self.mounts[original]).is_empty() {
-                    // A bind mount without options of its own inherits those of the original.
+                    // A bind mount without per-mount options inherits those of the original, so
+                    // give `relatime`, which is the default of the kernel.
                     own.extend(b",relatime");
                 }
                 let options = [b"bind", &own[..], mkdir].concat();
@@ -380,8 +387,8 @@ impl<'a> Plan<'a> {
                     _ => b"0 2",
                 };
                 let shown = options(point);
-                // `ro` here would apply to all mounts of the device: remount only this mount
-                // read-only.
+                // `ro` in this line would make all mounts of the device read-only: mount the device
+                // writable, then remount only this mount read-only.
                 let writable = shown
                     .strip_prefix(b"ro")
                     .filter(|_| self.has_writable(point));
@@ -412,8 +419,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Whether a line can mount the file system by its source. A second mount of a tmpfs would be a new, empty
-    /// one.
+    /// Whether a line that names the source mounts the same file system. A second mount of a tmpfs
+    /// would be a new, empty tmpfs.
     fn is_mountable(&self, point: &Point) -> bool {
         let is_remote = || {
             let fstype = point.fstype().unwrap_or_default();
@@ -422,7 +429,8 @@ impl<'a> Plan<'a> {
         has_own_device(point) || is_remote() || !self.by_device.contains_key(&point.dev)
     }
 
-    /// Whether this mount is read-only, but not the file system and a different mount of it.
+    /// Whether this mount is read-only, although the file system is not, and a different mount of
+    /// the file system is writable.
     fn has_writable(&self, point: &Point) -> bool {
         let is_own = point.content.as_ref().is_some_and(|c| !c.super_read_only);
         let others = || self.mounts.iter().filter(|other| other.dev == point.dev);
@@ -430,7 +438,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the system mounts this file system by itself.
+/// Whether the system mounts this file system without a line in fstab.
 fn is_automatic(point: &Point) -> bool {
     point.fstype().is_some_and(|fstype| {
         matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs")
@@ -438,12 +446,13 @@ fn is_automatic(point: &Point) -> bool {
     })
 }
 
-/// Whether this is the visible root. The method `mountinfo` also lists hidden mounts on `/`.
+/// Whether this is the visible mount on `/`. The method `mountinfo` also lists hidden mounts on
+/// `/`.
 fn is_root(point: &Point) -> bool {
     point.target == b"/" && !point.hidden
 }
 
-/// Whether mounting the source a second time shows the same files.
+/// Whether a second mount of the same source shows the same files.
 fn has_own_device(point: &Point) -> bool {
     point.dev.major != 0 || matches!(point.fstype(), Some(b"btrfs" | b"zfs" | b"bcachefs"))
 }
@@ -453,13 +462,13 @@ fn is_read_only(point: &Point) -> bool {
     content.is_some_and(|content| content.mount_read_only || content.super_read_only)
 }
 
-/// The mounted directory of the file system; `/` for all of it.
+/// The directory of the file system that the mount shows; `/` is the whole file system.
 fn part_of(point: &Point) -> &[u8] {
     let part = point.fsroot().filter(|part| !part.is_empty());
     part.unwrap_or(b"/")
 }
 
-/// The per-mount options, which a bind mount can set for itself, each after a comma.
+/// The per-mount options, which a bind mount does not share with its original, each after a comma.
 fn own_options(point: &Point) -> Vec<u8> {
     const OF_THE_MOUNT: [&[u8]; 8] = [
         b"ro",
@@ -476,8 +485,8 @@ fn own_options(point: &Point) -> Vec<u8> {
     own.fold(Vec::new(), |all, option| [&all[..], &option].join(&b','))
 }
 
-/// Whether `subvol=` in the options of a btrfs mount names the mounted part: then it is a
-/// subvolume, not a bind mount.
+/// Whether the option `subvol=` of a btrfs mount names the directory that the mount shows. If so,
+/// the mount is one of a subvolume, not a bind mount.
 fn has_subvolume(point: &Point, part: &[u8]) -> bool {
     split_options(options(point)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
 }
@@ -490,7 +499,7 @@ mod tests {
 
     use super::*;
 
-    /// Parses lines of mountinfo, of which the first is the root.
+    /// Parses lines of mountinfo. The first line is the root mount.
     fn points(table: &str) -> Vec<Point> {
         let rows: Vec<Mount> = table
             .lines()
@@ -585,7 +594,8 @@ mod tests {
 
     #[test]
     fn mount_on_a_directory_comes_after_those_below_it() {
-        // /a is mounted last: it was moved over the other mounts with mount --move.
+        // /a was moved over the other mounts with `mount --move`, although it is first in the
+        // table.
         let table = "2 1 0:5 / /a rw - tmpfs over rw\n3 1 8:2 / /a/b rw - ext4 /dev/b rw\n\
             4 3 8:3 / /a/b/c rw - ext4 /dev/c rw";
         let expected = [

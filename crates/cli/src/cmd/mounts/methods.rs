@@ -1,5 +1,5 @@
-//! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and 10
-//! of the papers of 1988.
+//! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and
+//! 10 of the papers of 1988.
 
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
@@ -40,7 +40,8 @@ pub(crate) fn figures(methods: &[MethodRuns]) -> Vec<Figure> {
     figures.collect()
 }
 
-/// The printed ratios: a method, a faster one, and the papers' table with the same ratio.
+/// The pairs of methods whose ratios are printed: a method, a faster method, and the papers' table
+/// of the same ratio.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt1", None),
     ("getmnt1", "getmnt2", Some("Table 2, Figure 7")),
@@ -94,7 +95,7 @@ pub(crate) fn left_out(left_out: &[(mounts::Method, NoRun)]) -> Vec<LeftOut> {
     left_out.collect()
 }
 
-/// The comparison in the JSON.
+/// The comparison of methods, as a member of the JSON.
 pub(crate) struct JsonComparison<'a> {
     pub(crate) comparison: &'a Comparison,
     pub(crate) left_out: Vec<LeftOut>,
@@ -154,7 +155,8 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
     ];
     let medians = methods.iter().filter_map(|m| median(&m.runs, |t| t.real));
     let best = medians.fold(f64::INFINITY, f64::min);
-    // A search that read every directory can still miss hidden mounts.
+    // A search that reads every directory can still miss hidden mounts, so a method is complete
+    // only if no other method found more mounts.
     let most = methods.iter().map(|m| m.found).max();
     let mut table = Table::new(&columns, 0);
     for m in methods {

@@ -94,8 +94,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// Records metrics for `--report` and `--metrics`: the number of mounts, and the verdict on each
 /// checked mount.
 ///
-/// The series for alerts has no label for the verdict: a mount that changes from slow to hung would
-/// start a new series, and so restart the `for` of an alert rule.
+/// `mount_ok`, the series for alerts, has no label for the verdict. Otherwise, a mount that changes
+/// from slow to hung would start a new series, and so restart the `for` of an alert rule.
 fn add_facts(points: &[Point], out: &Out) {
     out.facts
         .add("mount_points", "Mount points that were found", points.len());
@@ -113,8 +113,8 @@ fn add_facts(points: &[Point], out: &Out) {
     }
 }
 
-/// The verdicts on the mounts that paths lead to, by mount point. Hidden mounts are omitted, because
-/// a visible mount can have the same path.
+/// The verdict on each visible mount, by mount point. Hidden mounts are omitted, because a visible
+/// mount can have the same path.
 fn mount_verdicts(points: &[Point]) -> BTreeMap<String, Verdict> {
     let mut verdicts = BTreeMap::new();
     for point in points {
@@ -123,7 +123,8 @@ fn mount_verdicts(points: &[Point]) -> BTreeMap<String, Verdict> {
         };
         let mount = String::from_utf8_lossy(&point.target).into_owned();
         let known = verdicts.entry(mount).or_insert(verdict);
-        // Names that are not UTF-8 can have the same label.
+        // Two mount points that are not UTF-8 can have the same label: report the one that does not
+        // answer.
         if !answers(verdict) {
             *known = verdict;
         }
@@ -135,7 +136,8 @@ fn answers(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Ok | Verdict::Slow)
 }
 
-/// Adds the requested details to each mount point, and finds the boundaries if requested.
+/// Adds the requested details to each mount point. With `--boundaries`, also returns subvolumes,
+/// snapshots and automounts that are missing from the mount table.
 fn examine(
     args: &Args,
     format: Format,
@@ -144,8 +146,8 @@ fn examine(
     progress: &mut Progress,
 ) -> Result<Option<Vec<Boundary>>, Error> {
     let is_checked = args.check || format == Format::Exclude;
-    // An unreadable directory is an error even if the table shows its mounts. A network mount is
-    // not opened, because that can hang.
+    // An unreadable directory is an error even if the mount table lists the mounts below it. A
+    // directory on a network mount is not opened, because that can hang.
     let may_hang = report.root_fstype().is_some_and(mounts::may_hang);
     if !is_checked && !may_hang {
         root.check_readable()?;
@@ -256,7 +258,7 @@ fn print(
         Format::Paths0 => out.names(|to| to.write_all(&show::paths(points, 0))),
         Format::Mnttab => out.names(|to| to.write_all(&fstab::mnttab(points))),
         Format::Fstab => {
-            // The original of a bind mount can be outside of the root.
+            // The original of a bind mount can be outside of the listed directory.
             let every = if root == b"/" {
                 None
             } else {

@@ -19,7 +19,7 @@ use crate::json::Json;
 
 pub(super) const SCHEMA: &str = "fathom.mounts/1";
 
-// Unknown values, and those that were not requested, are null.
+// In the JSON, unknown details and details that were not requested are null.
 json_object!(Json<'_, Point>, |point| {
     "id": point.id,
     "parent": point.parent,
@@ -82,7 +82,7 @@ pub(crate) struct Mounts<'a> {
     pub(crate) complete: bool,
     pub(crate) mounts: &'a [Point],
     pub(crate) boundaries: Option<&'a [Boundary]>,
-    /// The extent of the search of the tree; `None` if a mount table sufficed.
+    /// How much of the tree was searched; `None` if a mount table made a search unnecessary.
     pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
     pub(crate) asserted: Option<&'a [AssertResult]>,
@@ -194,13 +194,13 @@ pub(crate) fn tone(point: &Point) -> RowColour {
     }
 }
 
-/// The text of a name in a table cell; a dash for none.
+/// The text of a table cell that contains a name; a dash without a name.
 pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
 pub(crate) fn state(point: &Point) -> Cow<'_, str> {
-    // The column STATUS shows hidden mounts as well.
+    // With `--check`, the column STATUS says that a mount is hidden, so this column does not.
     let is_shown = point.verdict == Some(Verdict::Hidden);
     match (point.hidden && !is_shown, point.kind) {
         (true, Some(PointKind::File)) => "hidden,file".into(),
@@ -229,9 +229,9 @@ pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
     out
 }
 
-/// The mount points that a backup should exclude, one per line, as patterns that match only this path in
-/// tar, restic and borg. `?` replaces characters that end a line in any of these tools. Slow mounts are
-/// not excluded.
+/// The mount points that a backup should exclude, one per line, as patterns that match only this
+/// path in tar, restic and borg. `?` replaces characters that end a line in any of these tools.
+/// Slow mounts are not excluded.
 pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points {
@@ -277,7 +277,7 @@ fn blank_at_end(name: &[u8]) -> usize {
     last.filter(is_blank).map_or(0, char::len_utf8)
 }
 
-/// Says which mount contains a directory below which nothing is mounted.
+/// The end of a note about a directory without mounts: the mount that contains the directory.
 pub(crate) fn containing(mount: &Mount) -> String {
     let Some(target) = &mount.target else {
         return String::new();

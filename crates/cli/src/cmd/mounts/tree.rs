@@ -13,8 +13,8 @@ pub(crate) struct Branch {
     pub(crate) limb: String,
 }
 
-/// The mount points, each after its parent mount, siblings ordered by path. A covered mount is the
-/// parent of the one that covers it, as in the kernel.
+/// The mount points in tree order: each follows its parent mount, and siblings are ordered by path.
+/// As in the kernel, a covered mount is the parent of the mount that covers it.
 pub(crate) fn tree(points: &[Point]) -> Vec<Branch> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| {
@@ -29,7 +29,7 @@ pub(crate) fn tree(points: &[Point]) -> Vec<Branch> {
         .collect()
 }
 
-/// The index of each mount point with its depth in the tree.
+/// The index of each mount point and its depth in the tree, in tree order.
 fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
     let parents = parents(points, order);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); points.len()];
@@ -82,9 +82,10 @@ fn parents(points: &[Point], order: &[usize]) -> Vec<Option<usize>> {
 }
 
 fn limbs(placed: &[(usize, usize)]) -> Vec<String> {
-    /// Deeper levels are drawn at this depth, to leave room for the paths.
+    /// Maximum number of levels that are drawn, to leave room for the paths.
     const DEEPEST: usize = 12;
-    // Iterating backwards: for each depth, whether a sibling follows below.
+    // For each depth, whether a sibling follows in a later line. The loop goes backwards, so later
+    // lines are known.
     let mut more: Vec<bool> = Vec::new();
     let mut limbs = vec![String::new(); placed.len()];
     for (nth, &(_, depth)) in placed.iter().enumerate().rev() {

@@ -86,7 +86,7 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
         for piece in format!("{text}\n").as_bytes().chunks(PIPE_BUF) {
             let has_room = watch.wait_for_room(std::io::stdout().as_fd());
             if !has_room.map_err(refused)? {
-                return Ok(lost); // no reader, and a signal asked to stop
+                return Ok(lost); // nobody reads standard output, and a signal arrived
             }
             out.names(|to| to.write_all(piece))?;
         }

@@ -57,8 +57,8 @@ pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
     text
 }
 
-/// A name without the characters that separate frames and lines. Blanks may stay, because
-/// flamegraph.pl takes the last number of a line as the count.
+/// A name in which `;` and control characters are escaped, because these separate frames and lines.
+/// Blanks are kept: flamegraph.pl takes only the last number of a line as the count.
 fn frame(name: &[u8]) -> Cow<'_, str> {
     match printable(name) {
         shown if shown.contains(';') => Cow::Owned(shown.replace(';', "\\x3b")),

@@ -145,7 +145,7 @@ mod tests {
         ] {
             let shown = advice(kind, program.as_bytes());
             assert!(shown.contains(words), "{program}: {shown}");
-            // With the other columns, the row fits a terminal of 80 columns.
+            // A row with the advice fits a terminal of 80 columns.
             assert!(shown.len() <= 52, "{shown}");
         }
     }

@@ -8,7 +8,8 @@ use show::units::{count, duration};
 
 use crate::out::seconds;
 
-/// Prints a line per interval to stderr, and repeats the column headings, as vmstat does.
+/// Prints a line per interval to stderr. The column headings are repeated every 20 lines, as by
+/// vmstat.
 #[derive(Default)]
 pub(in crate::cmd::account) struct IntervalLines {
     lines: u32,
@@ -25,7 +26,7 @@ impl IntervalLines {
             ""
         };
         self.lines = self.lines.wrapping_add(1);
-        // Ignore errors: metering continues without a reader of stderr.
+        // Ignore write errors: the command is metered even if nobody reads stderr.
         let _ = std::io::stderr().write_all(format!("{heading}{}\n", line(row)).as_bytes());
     }
 }

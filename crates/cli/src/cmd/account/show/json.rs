@@ -74,7 +74,7 @@ pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
     figures
 }
 
-/// A table row, and the nanoseconds of all system calls, of which it is a share.
+/// A row of a table, and the time of all system calls in nanoseconds, of which the row is a share.
 struct RowShare<'a, T> {
     row: &'a T,
     all: u64,

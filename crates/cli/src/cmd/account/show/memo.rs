@@ -1,5 +1,5 @@
-//! Tables in the form of the Multics memo of 1974, for `fathom account --model`; [`Grid`] also for
-//! `fathom dump --account`.
+//! Tables in the form of the Multics memo of 1974, for `fathom account --model`. `fathom dump
+//! --account` uses [`Grid`], too.
 
 use std::iter::once;
 
@@ -11,7 +11,7 @@ use show::table::{Align, RowColour, Table, TableStyle};
 use crate::json::Json;
 
 pub(crate) struct Model<'a> {
-    /// The fixed cost of any call, in milliseconds.
+    /// The fixed cost of each call in the model, in milliseconds.
     pub(crate) fixed_ms: f64,
     pub(crate) columns: &'a [Column],
 }
@@ -97,7 +97,8 @@ impl<'a, T> Grid<'a, T> {
 }
 
 impl Grid<'_, Column> {
-    /// Adds a row of values as printed in the 1974 memo; no row where the memo has no values.
+    /// Adds a row with the values that the 1974 memo prints; adds none if the memo prints no such
+    /// values.
     fn printed_row(&mut self, printed: fn(&Column) -> Option<f64>) {
         if self.options.iter().any(|column| printed(column).is_some()) {
             self.row("    printed in the memo", |column| {
@@ -107,7 +108,7 @@ impl Grid<'_, Column> {
     }
 }
 
-/// A number with as many decimals as are significant.
+/// A number with more decimals, the smaller it is.
 fn short(value: f64) -> String {
     match value.abs() {
         whole if value.fract() == 0.0 && whole < 1e15 => format!("{value:.0}"),

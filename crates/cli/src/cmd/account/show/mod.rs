@@ -38,7 +38,7 @@ pub(super) struct Limits {
     pub(super) calls: usize,
 }
 
-/// The full report of a command. With `verbose`, it includes why the meter was chosen.
+/// The full report of a command; with `verbose`, also the reason why the meter was chosen.
 pub(super) fn account_text(
     account: &AccountReport<'_>,
     style: TableStyle,
@@ -101,12 +101,12 @@ pub(super) fn account_text(
     text
 }
 
-/// Formats tables whose rows are sums of system calls.
+/// Formats tables of programs, files and directories.
 struct Rows {
-    /// The nanoseconds of all system calls, for percentages.
+    /// The time of all system calls in nanoseconds, of which each row prints a percentage.
     all: u64,
     style: TableStyle,
-    /// Maximum number of rows.
+    /// Maximum number of rows per table.
     top: usize,
 }
 
@@ -166,7 +166,7 @@ impl Rows {
     }
 }
 
-/// A line with the number of rows that are not shown; empty if all are.
+/// A line with the number of rows that are not shown; empty if all rows are shown.
 fn more(all: u64, shown: usize) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -207,7 +207,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     text
 }
 
-/// The system calls and estimated savings, for a page on which other reports follow.
+/// The short report for the page of `fathom survey`: the system calls and the estimated savings.
 pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
     let gates = gates_table(account, usize::MAX).to_text(style.width, style.color);
     let what_if = what_if_text(account, style);
@@ -256,8 +256,8 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     ]
 }
 
-/// Real, user and system time, like time(1). The kernel divides CPU time into user and system by
-/// clock ticks, so for a short command one of them can be 0: then their sum is printed.
+/// Real, user and system time, like time(1). The kernel divides CPU time into user and system time
+/// by clock ticks, so either can be 0 for a short command. In this case, their sum is printed.
 fn times(metered: &Metered) -> String {
     let text = |time: Duration| duration(time.as_secs_f64());
     let real = text(metered.real);
@@ -268,8 +268,8 @@ fn times(metered: &Metered) -> String {
     }
 }
 
-/// The time in system calls as a percentage of the elapsed time. Empty for several processes, whose
-/// calls overlap.
+/// The time in system calls as a percentage of the elapsed time; empty for several processes,
+/// because their calls can overlap.
 fn share_of_real(account: &AccountReport<'_>) -> String {
     let real = account.metered.real.as_secs_f64();
     let processes: u64 = account.programs.iter().map(|one| one.processes).sum();
@@ -280,8 +280,8 @@ fn share_of_real(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The meter's overhead per call, if it exceeds the duration of a typical call; and whether the
-/// times are estimates.
+/// The meter's overhead per call, if the overhead exceeds the duration of a typical call; and a
+/// remark if the times are estimates.
 fn overhead_per_call(account: &AccountReport<'_>) -> String {
     const MUCH: f64 = 2e-6;
     let calls = account.calls().max(1) as f64;

@@ -23,8 +23,8 @@ pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Op
     Some(format!("{model}\n{table}\n{how}{too_short}"))
 }
 
-/// The changes that save time, and whose estimate is based on enough calls; the largest saving
-/// first.
+/// The changes that save time, the largest saving first. Changes whose calls are too few or too
+/// short for an estimate are omitted.
 pub(crate) fn saving_changes<'a>(
     account: &AccountReport<'a>,
 ) -> impl Iterator<Item = &'a WhatIfChange> + use<'a> {
@@ -32,7 +32,8 @@ pub(crate) fn saving_changes<'a>(
     changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
 }
 
-/// Names changes with too few or too short calls for an estimate; `None` without any.
+/// Names the changes whose calls are too few or too short for an estimate; `None` if there is no
+/// such change.
 pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
     let changes = account.effective_changes().into_iter();
     let names = changes.filter(|change| change.seconds > 0.0 && change.is_too_short());
@@ -77,7 +78,7 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// A sentence about the total of the percentages and the source of the prices.
+/// A sentence with the total saving and the source of the prices.
 pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     let time = match account.what_if.elapsed {
         Some(_) => "elapsed time, most of it waiting for a network file system",
@@ -91,7 +92,7 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     )
 }
 
-/// The name of a change, and how to make it, or why it is impossible.
+/// The name of a change, and how to make the change or why it is impossible.
 pub(crate) fn explain_change(change: &WhatIfChange) -> String {
     format!("{}: {}", change.kind.name(), how(change.kind))
 }

@@ -18,7 +18,7 @@ use super::waits::waits_sentence;
 use super::words::{average, line};
 use super::{calls_table, head};
 
-/// Number of rows of the tables.
+/// Maximum numbers of rows of the tables.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     calls: usize,
@@ -27,7 +27,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// For a terminal of 30 lines; `fitting` reduces the system calls below a long summary.
+    /// The rows for a terminal of 30 lines. After a long summary, [`Rows::fitting`] lowers the
+    /// number of system calls.
     pub(crate) const SCREEN: Rows = Rows {
         calls: 10,
         places: 5,
@@ -43,9 +44,9 @@ impl Rows {
         }
     }
 
-    /// As many system calls as fit on the screen beside these texts.
+    /// Lowers the number of system calls until the screen has room for `texts`, too.
     fn fitting(self, texts: [&str; 2]) -> Rows {
-        // An empty line, the column headings, and the line at the end.
+        // Other lines on the screen: an empty line, the column headings, and the last line.
         const BESIDES: usize = 3;
         let used: usize = texts.iter().map(|text| text.lines().count()).sum();
         let left = LINES.saturating_sub(used + BESIDES);
@@ -58,7 +59,7 @@ impl Rows {
 
 /// Maximum number of savings listed.
 const SAVINGS: usize = 3;
-/// Minimum time of a wait that is named, in nanoseconds.
+/// Minimum time of a wait in the summary, in nanoseconds.
 const LONG_WAIT: u64 = 1_000_000;
 /// The height of the first screen, and the minimum number of system calls on it.
 const LINES: usize = 30;
@@ -154,7 +155,8 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
     if whole.to_text(style.width, style.color) == uncut {
         return format!("\n{uncut}");
     }
-    // Truncated advice is useless: print it below the table.
+    // A narrow terminal would truncate the advice in the table, so print the advice below the
+    // table.
     let short = table(&columns[..3]).to_text(style.width, style.color);
     let advice = best.iter().map(|change| {
         let advice = format!("{}: {}", change.kind.name(), to_do(change));
@@ -163,7 +165,8 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
     format!("\n{short}{}", advice.collect::<String>())
 }
 
-/// The program that a change concerns: the one with the most calls of this kind, or the most time.
+/// The program that a change concerns: the program with the most xattr calls, if the change avoids
+/// these; otherwise the program with the most time.
 fn main_program<'a>(account: &'a AccountReport<'_>, kind: ChangeKind) -> &'a [u8] {
     let programs = account.programs.iter();
     let costliest = match kind {
@@ -180,7 +183,7 @@ fn xattr_calls(gates: &BTreeMap<&'static str, u64>) -> u64 {
     calls.map(|(_, calls)| calls).sum()
 }
 
-/// The first columns of every table: the sums of calls.
+/// The columns of sums, with which every table of calls begins.
 const SUM: [(&str, Align); 4] = [
     ("TIME", Align::Right),
     ("CALLS", Align::Right),
@@ -218,7 +221,7 @@ fn sum(sum: &account::ledger::Sum) -> [String; 4] {
     ]
 }
 
-/// A line about the rows and tables that only the full report has.
+/// The last line: the number of omitted rows, and how to print the full report.
 fn rest(account: &AccountReport<'_>, rows: Rows) -> String {
     const DIRECTORY: [&str; 2] = ["directory", "directories"];
     let beyond = |all: u64, shown: usize| all.saturating_sub(shown as u64);

@@ -16,7 +16,8 @@ use unicode_width::UnicodeWidthStr;
 use super::*;
 use crate::json::Json;
 
-/// A report with one system call, constructed by hand. It is leaked to get a `'static` lifetime.
+/// A report with one system call, constructed by hand. The path is leaked to get a `'static`
+/// lifetime.
 pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
     let path: &'static [u8] = path.to_vec().leak();
     let sum = Sum {

@@ -11,7 +11,8 @@ use show::units::{count, duration};
 use super::words::{average, call_count};
 use crate::out::seconds;
 
-/// Waits by kind of object (pipe, socket), for kinds with at least `least` nanoseconds.
+/// A sentence about the time that calls waited for each kind of object (pipe, socket). Kinds with
+/// less than `least` nanoseconds are omitted.
 pub(super) fn waits_sentence(account: &AccountReport<'_>, least: u64) -> Option<String> {
     const MOST: usize = 3;
     let waits = account.waits.iter().filter(|wait| wait.sum.nanos >= least);

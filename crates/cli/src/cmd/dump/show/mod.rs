@@ -41,9 +41,10 @@ pub(crate) struct DumpReport<'a> {
     pub(crate) explain: Option<&'a [GatherChoice<'a>]>,
     /// The estimated sizes of the dumps, with `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
-    /// The dumps that were removed after the dump, or would be.
+    /// The dumps that the retention policy removed after this dump; with `--dry-run`, those that it
+    /// would remove.
     pub(crate) pruned: Option<&'a PruneResult<'a>>,
-    /// The entries of each rank of an MPI job.
+    /// The number of entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// Number of parts that `--resume` kept from earlier attempts.
     pub(crate) kept: Option<usize>,
@@ -66,7 +67,8 @@ impl DumpReport<'_> {
     }
 }
 
-/// A note about a state directory that did not exist: perhaps its file system is not mounted.
+/// A note that the state directory did not exist and was created: perhaps its file system is not
+/// mounted.
 pub(crate) fn created(state: &[u8]) -> String {
     format!("state directory '{}' created", printable(state))
 }
@@ -129,7 +131,7 @@ pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String 
             "nothing to dump: {found} as an earlier attempt has dumped them, found in {time}"
         );
     }
-    // A small dump's time is mostly that of starting and ending, so print no rate.
+    // Print no rate for a small dump: most of its time is for starting and ending.
     let rate = match bytes >= 1 << 20 && seconds > 0.0 {
         true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
         false => String::new(),
@@ -252,8 +254,8 @@ pub(crate) fn explain(possible: &[GatherChoice], style: TableStyle) -> String {
     out
 }
 
-/// Appends a line of the map: the letter of the type as in ls(1) (`h` for a further hard link), mode,
-/// owner, size, time and name.
+/// Appends a line of the map: the letter of the type as in ls(1) (`h` for a further hard link),
+/// mode, owner, size, time and name.
 pub(crate) fn map_line(line: &Line<'_>, out: &mut String) {
     let meta = line.meta;
     let kind = match meta.kind() {

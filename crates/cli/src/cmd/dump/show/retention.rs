@@ -10,18 +10,18 @@ use show::units::{plural, size, sized};
 use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, utc_date};
 use crate::date::Zone;
 
-/// The result of `--prune`.
+/// The result of `--prune`, or of a retention policy after a dump.
 pub(crate) struct PruneResult<'a> {
-    /// The dumps that are not needed for any restore.
+    /// The dumps that can be removed, or were removed.
     pub(crate) dumps: Vec<LevelDump<'a>>,
     /// The number of dumps that are kept.
     pub(crate) kept: usize,
-    /// Dumps that are kept only because later ones could not read everything.
+    /// The number of dumps that are kept only because later dumps could not read every entry.
     pub(crate) spared: usize,
     pub(crate) is_removed: bool,
-    /// The kept dumps with the reasons, if a policy selects them.
+    /// The kept dumps with the reasons, if a retention policy selects the dumps.
     pub(crate) kept_dumps: Option<Vec<KeptDump<'a>>>,
-    /// The removal is a prediction for the next dump, and not due to `--yes`.
+    /// Whether the removal is a prediction for the next dump, which removes dumps without `--yes`.
     pub(crate) is_foreseen: bool,
 }
 
@@ -34,7 +34,7 @@ json_object!(PruneResult<'_>, |pruned| {
     some "kept_dumps": pruned.kept_dumps.as_ref(),
 });
 
-/// The total size of the archives that exist.
+/// The total size of the archives of `dumps`, as far as these archives exist.
 fn present_bytes(pruned: &PruneResult<'_>) -> u64 {
     let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
     archives.fold(0, u64::saturating_add)
@@ -102,7 +102,8 @@ fn reason(reason: &KeepReason) -> String {
     }
 }
 
-/// The reasons for keeping a dump; for a base of many dumps, their number.
+/// The reasons for keeping a dump, separated by commas. If a dump is the base of many dumps, only
+/// the number of these dumps is given.
 fn reasons(kept: &KeptDump<'_>) -> String {
     const MOST: usize = 2;
     let is_base = |reason: &&KeepReason| matches!(reason, KeepReason::BaseOf(_));

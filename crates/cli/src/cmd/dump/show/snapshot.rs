@@ -14,7 +14,7 @@ pub(crate) struct SnapshotReport<'a> {
     /// directory.
     pub(crate) method: Option<&'a Gathered>,
     pub(crate) snapshot: &'a Snapshot,
-    /// With `--dry-run`: nothing was written.
+    /// Whether `--dry-run` was given, so that nothing was written.
     pub(crate) is_dry: bool,
     pub(crate) seconds: f64,
 }

@@ -35,8 +35,8 @@ pub(crate) fn is_job() -> bool {
     cfg!(feature = "mpi") && launched_rank().is_some()
 }
 
-/// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts threads. Without MPI
-/// support, `alone` says what each process does.
+/// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts
+/// threads. `_alone` is for builds without MPI support.
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
@@ -50,7 +50,8 @@ pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     }
 }
 
-/// This process alone. `alone` says what each process of a launcher does without MPI support.
+/// A team of this process alone. If an MPI launcher started this process, rank 0 prints a note that
+/// fathom has no MPI support, and that each process works alone, in the words of `alone`.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     if launched_rank() == Some(0) {
@@ -64,8 +65,9 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
 /// A team, and the time at which its work starts.
 type TeamAndStart = (Box<dyn Team>, Instant);
 
-/// Joins the MPI job, as [`join`] does, and returns the team and the time at which the command's work starts. A command that
-/// is not shared runs on rank 0 alone: `None` on all others, for which it does not wait.
+/// Joins the MPI job, like [`join`], and returns the team and the time at which the command's work
+/// starts. A command that is not shared runs on rank 0 alone: all other ranks get `None`, and rank
+/// 0 does not wait for them.
 pub(crate) fn begin(
     out: &Out,
     alone: &str,
@@ -85,7 +87,7 @@ pub(crate) fn begin(
     Ok(Some((team, start)))
 }
 
-/// Notes once that each process of a launcher does all of the work.
+/// Prints a note, once per MPI job, that each process does all of the work.
 pub(crate) fn note_no_sharing(out: &Out) {
     if launched_rank() == Some(0) {
         out.note(
@@ -94,7 +96,7 @@ pub(crate) fn note_no_sharing(out: &Out) {
     }
 }
 
-/// The beginning of the message if a directory cannot hold the parts of a catalog.
+/// The beginning of the error message about a directory that cannot hold the parts of a catalog.
 pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
 
 pub(crate) fn host() -> String {
@@ -105,8 +107,8 @@ fn place_of(rank: usize, host: &str) -> String {
     format!("rank {rank} on {}", printable(host.as_bytes()))
 }
 
-/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with its
-/// host, becomes the error on all ranks.
+/// Collective: returns `mine` if no rank has failed. Otherwise, the first error of any rank, with
+/// its host, becomes the error on all ranks.
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
     let mine = mine.map_err(Into::into);
     if team.is_alone() {
@@ -135,13 +137,13 @@ pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
     }
 }
 
-/// Collective: the value of rank 0.
+/// Collective: returns the value of rank 0 on all ranks.
 pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> T {
     share(team, mine).swap_remove(0)
 }
 
-/// The command of a rank, for comparison with the other ranks. The first field is the version in
-/// any version of fathom.
+/// The command of a rank, for comparison with the other ranks. The version must stay the first
+/// field, so that fathom can report that ranks run different versions.
 #[derive(Serialize, Deserialize)]
 struct RankCommand {
     version: String,
@@ -154,7 +156,8 @@ struct RankCommand {
 }
 
 impl RankCommand {
-    /// The option words of the command line, each with the word after it.
+    /// The options of the command line, each joined with the word after it, which can be the
+    /// option's value.
     fn option_words(&self) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
         for word in &self.words {
@@ -180,8 +183,9 @@ impl RankCommand {
     }
 }
 
-/// Checks that all ranks run the same command with the same directories and options. `doing` is the verb
-/// for messages about a directory. Also divides the processors of each machine among its ranks.
+/// Checks that all ranks run the same command with the same directories and options. `doing` is the
+/// verb for messages about a directory. Also divides the processors of each machine among its
+/// ranks.
 pub(crate) fn start_together(
     doing: &str,
     dirs: &[OsString],
@@ -256,7 +260,7 @@ fn check_same(
     Ok(())
 }
 
-/// This rank's part of a run. If the run has no name, rank 0 generates one.
+/// This rank's part (shard) of a run. If the user gave the run no name, rank 0 generates a name.
 pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let named = format!("{}-{}", Moment::now().time().sec, std::process::id());
@@ -268,7 +272,8 @@ pub(crate) fn part_of_run(name: Option<String>, team: &dyn Team) -> ShardOfRun {
     }
 }
 
-/// Creates a directory for the parts of a run. `old` finds parts of a different run, which is an error.
+/// Creates a directory for the parts of a run. `old` finds parts of a different run, which is an
+/// error.
 pub(crate) fn create_output(
     dir: &[u8],
     doing: &str,
@@ -314,8 +319,8 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
     agree(team, is_same)
 }
 
-/// Checks that the directory of the parts is outside of the trees that `--resume` reads again: the parts
-/// of one attempt would be entries in the next.
+/// Checks that the directory of the parts is outside of the trees that `--resume` reads again: the
+/// parts of one attempt would be entries in the next.
 pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Result<(), Error> {
     match trees
         .iter()
@@ -374,7 +379,7 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
 struct RankReport<T> {
     found: RankEntries,
     value: T,
-    /// The tally of system calls, as [`Tally::publish`] writes it.
+    /// The counts of system calls, in the form that [`Tally::publish`] writes.
     calls: Vec<u64>,
     /// The number and the sum of the delays by `--max-rate`.
     delays: (u64, u64),
@@ -389,15 +394,16 @@ pub(crate) struct RankReports<T> {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Sends a value, the number of entries and the warnings of each rank to rank 0, which also adds up system calls and
-/// delays. `None` on all other ranks.
+/// Sends a value, the number of entries and the warnings of each rank to rank 0, which also adds up
+/// system calls and delays. `None` on all other ranks.
 pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     team: &dyn Team,
     value: T,
     entries: u64,
     mut warnings: Vec<Warning>,
 ) -> Option<RankReports<T>> {
-    /// Maximum number of warnings of all ranks.
+    /// Maximum number of warnings that all other ranks together send to rank 0; each may send at
+    /// least 20.
     const MOST: usize = 10_000;
     if team.is_alone() {
         return Some(RankReports {
@@ -464,7 +470,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
 mod tests {
     use super::*;
 
-    /// Rank 0 of a team of two; `self.0` is the message from rank 1.
+    /// A team of two, as seen by rank 0; `self.0` is the message of rank 1.
     struct SecondRank(Vec<u8>);
 
     impl Team for SecondRank {

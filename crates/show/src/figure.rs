@@ -12,7 +12,7 @@ use crate::html::escape;
 
 mod plot;
 
-/// A bar, and its value in words.
+/// A bar of a bar chart, and its value in words.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Bar {
     pub label: String,
@@ -31,7 +31,7 @@ pub struct Dot {
     pub filled: bool,
 }
 
-/// A row of dots.
+/// A row of dots with a label, on a logarithmic scale of seconds.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Dots {
     pub label: String,
@@ -84,7 +84,8 @@ impl Canvas {
     }
 }
 
-/// A bar of `percent` of the width. A text beside it has the same value.
+/// An SVG bar that covers `percent` of the width. Screen readers skip the bar, because the text
+/// beside it has the same value.
 pub fn bar(class: &str, percent: f64) -> String {
     let percent = percent.clamp(0.0, 100.0);
     format!(
@@ -93,7 +94,7 @@ pub fn bar(class: &str, percent: f64) -> String {
     )
 }
 
-/// A row: its name, its value, and its drawing.
+/// The HTML of a row in a figure: the label, the value in words, and the drawing.
 fn row(label: &str, text: &str, drawn: &str) -> String {
     let (label, text) = (escape(label), escape(text));
     format!(
@@ -137,7 +138,7 @@ pub fn dots(title: &str, all: &[Dots]) -> String {
     });
     let drawn: String = drawn.collect();
     let mut axis = Canvas::default();
-    // On a phone there is room for about five labels.
+    // The axis has about five labels, because more do not fit on a phone.
     scale.draw_axis(&mut axis, "soft mid", 5.0, 12.0);
     rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
 }
@@ -185,7 +186,8 @@ struct FileLayout {
     area_height: f64,
 }
 
-/// An SVG file with a frame and a drawing in the area.
+/// The text of an SVG file. `frame` is drawn in coordinates of the file, `area` in those of the
+/// data area.
 fn file(layout: &FileLayout, frame: &Canvas, area: &Canvas) -> String {
     const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
         .end{text-anchor:end}.line{stroke:#d9d9d9}.axis,.range{stroke:#000}.curve,.ring{fill:none;stroke:#000}\
@@ -206,7 +208,8 @@ fn file(layout: &FileLayout, frame: &Canvas, area: &Canvas) -> String {
     )
 }
 
-/// A logarithmic scale of seconds that ends at whole powers of ten, at least two.
+/// A logarithmic scale of seconds. Both ends are powers of ten, and differ at least by a factor of
+/// ten.
 struct SecondsScale {
     from: f64,
     to: f64,
@@ -248,7 +251,7 @@ impl SecondsScale {
         }
     }
 
-    /// Writes about `most` powers of ten at a height.
+    /// Labels the axis with about `most` powers of ten, at the vertical position `y`.
     fn draw_axis(&self, canvas: &mut Canvas, class: &str, most: f64, y: f64) {
         let every = ((self.to - self.from) / most).ceil().max(1.0) as usize;
         for (power, across) in self.powers().step_by(every) {
@@ -279,11 +282,11 @@ fn power_of_ten(power: i32) -> String {
     }
 }
 
-/// Half of the height of a pile of dots, in pixels.
+/// Half of the maximum height of a pile (dots stacked vertically), in pixels.
 const PILE: f64 = 19.0;
-/// The vertical distance of dots in a pile, in pixels.
+/// The maximum vertical distance of two dots in a pile, in pixels.
 const DOT: f64 = 5.0;
-/// The width of a pile in percent of the figure: that of a dot on a phone.
+/// The width of a pile in percent of the figure: about as wide as a dot on a phone.
 const COLUMN: f64 = 1.5;
 
 /// Strips of ratios on one logarithmic scale, with a line at 1.
@@ -322,8 +325,8 @@ pub fn strips(title: &str, strips: &[Strip]) -> String {
     rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
 }
 
-/// Draws dots at these positions, and stacks nearby ones. Dots that do not fit a pile are not
-/// drawn: the table has their values.
+/// Draws dots at `positions`, and stacks nearby dots into piles. Dots that do not fit into a pile
+/// are not drawn: the table has their values.
 fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64) {
     const MOST: usize = 60;
     let mut piles: Vec<Vec<f64>> = vec![Vec::new(); (100.0 / COLUMN) as usize + 1];
@@ -344,7 +347,8 @@ fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64)
     }
 }
 
-/// Round ratios between two powers of ten, few enough for a phone.
+/// Tick marks of the axis: round ratios between 10 to the power `from` and 10 to the power `to`,
+/// few enough for a phone.
 fn ratio_ticks(from: f64, to: f64) -> Vec<f64> {
     const MOST: usize = 8;
     let (fine, whole): (&[f64], &[f64]) = (&[1.0, 2.0, 5.0], &[1.0]);

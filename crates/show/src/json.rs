@@ -26,7 +26,7 @@ pub struct Delays {
     pub max_rate: Delay,
 }
 
-/// The delays for one reason.
+/// The delays that one option caused.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Delay {
     /// The number of delays.
@@ -38,7 +38,7 @@ pub struct Delay {
 /// System calls by name.
 pub type Gates = BTreeMap<&'static str, GateCounts>;
 
-/// Something skipped or found wrong.
+/// A warning: an entry that was skipped, or a fault that was found.
 #[derive(Clone, Debug)]
 pub struct Warning {
     /// The path that the warning is about.
@@ -79,8 +79,7 @@ pub struct Envelope<R, F> {
 }
 
 impl<F> Envelope<(), F> {
-    /// The text of the line before and after the result, for a result that is written piece by
-    /// piece.
+    /// The JSON before and after the result, for a result that is written piece by piece.
     pub fn envelope_parts(&self) -> (String, String) {
         let (schema, gates) = (to_json(self.schema), to_json(&self.gates));
         let warnings = to_json(&self.warnings);
@@ -97,7 +96,7 @@ impl<R: Serialize, F: Serialize> Envelope<R, F> {
         to_json(self) + "\n"
     }
 
-    /// Writes the line piece by piece.
+    /// Writes the envelope as one line of JSON, piece by piece.
     ///
     /// # Errors
     /// The errors of the writer.
@@ -114,10 +113,11 @@ fn to_json(value: impl Serialize) -> String {
 
 /// Implements [`serde::Serialize`] for a type: a JSON object with these fields, in this order.
 ///
-/// Each line is `"field": value`; `some "field": option`, which is left out for `None`; `name "field":
-/// bytes` for a file name of any bytes (`Option<&[u8]>`; with `name?`, the field is left out for
-/// `None`); or `names "field": list` for several (`Option<&[_]>`). These two have a sibling
-/// `<field>_b64` with the exact bytes where a name is not UTF-8 (see [`crate::name::entry`]).
+/// Each line is `"field": value`; `some "field": option`, which is left out for `None`; `name
+/// "field": bytes` for a file name of any bytes (`Option<&[u8]>`; with `name?`, the field is left
+/// out for `None`); or `names "field": list` for several names (`Option<&[_]>`). For a name that is
+/// not UTF-8, `name` and `names` add a sibling `<field>_b64` with the exact bytes (see
+/// [`crate::name::entry`]).
 ///
 /// ```
 /// struct Copied { from: Vec<u8>, bytes: u64 }

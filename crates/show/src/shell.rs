@@ -10,8 +10,8 @@ pub fn quoted(name: &[u8]) -> String {
         return String::from_utf8_lossy(name).into_owned();
     }
     let shown = crate::name::printable(name);
-    // Compare with doubled backslashes, as `printable` doubles them; within quotes they mean
-    // nothing.
+    // A name can be typed within single quotes if `printable` escapes nothing except backslashes,
+    // which have no meaning within single quotes.
     if std::str::from_utf8(name).is_ok_and(|text| shown == text.replace('\\', "\\\\")) {
         return format!("'{}'", String::from_utf8_lossy(name).replace('\'', r"'\''"));
     }
@@ -48,7 +48,7 @@ mod tests {
         }
     }
 
-    /// The bytes that a shell reads from a typed word.
+    /// The bytes that a shell makes of a quoted word.
     fn taken(typed: &str) -> Vec<u8> {
         let within = |text: &str, from: &str| {
             text.strip_prefix(from)

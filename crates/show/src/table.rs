@@ -27,14 +27,14 @@ pub enum Align {
 pub enum RowColour {
     #[default]
     Plain,
-    /// Dimmed: the row exists, but does not count.
+    /// Dimmed, for a row that matters less, such as a hidden mount.
     Dim,
-    /// Red: the row is wrong.
+    /// Red, for a row that reports a fault.
     Bad,
 }
 
 impl RowColour {
-    /// The CSS class of the tone.
+    /// The CSS class of the colour.
     pub fn class(self) -> &'static str {
         match self {
             RowColour::Plain => "",
@@ -51,7 +51,7 @@ pub struct TableStyle {
     pub width: Option<usize>,
     /// Whether to draw the tree of mount points.
     pub tree: bool,
-    /// Whether to show headings and tones in colour.
+    /// Whether to show headings and rows in colour.
     pub color: bool,
 }
 
@@ -117,8 +117,8 @@ impl Table {
         }
     }
 
-    /// Declares the first columns essential: the column that identifies the row is shortened
-    /// further before one of them is omitted.
+    /// Declares the first columns essential: before an essential column is omitted, the column that
+    /// identifies the row is shortened further.
     pub fn keep(&mut self, columns: usize) {
         self.kept = columns;
     }
@@ -156,8 +156,9 @@ impl Table {
         self.tones.push(tone);
     }
 
-    /// Adds a row whose last cell is a sentence. It wraps into as many rows as it takes beside
-    /// `before` columns, with at least twenty columns.
+    /// Adds a row whose last cell is a sentence, which is wrapped into several rows if necessary.
+    /// `before` is the width of the other columns; the sentence gets the rest of the terminal, at
+    /// least twenty columns.
     pub fn row_with_reason<const N: usize>(
         &mut self,
         cells: [&str; N],
@@ -349,10 +350,10 @@ fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// Narrows columns until a line is at most `limit` wide. First the last column, if it is text, then
-/// the widest text column, to eight characters, or to half of the limit for the `key` column. Then
-/// columns are omitted from the right. Before one of the first `kept` columns is omitted, the `key`
-/// column is shortened to sixteen characters.
+/// Narrows columns until a line is at most `limit` wide: first the last column if it contains text,
+/// then the widest text column. A column keeps at least eight characters, the `key` column at least
+/// half of the limit. Then columns are omitted from the right. Before one of the first `kept`
+/// columns is omitted, the `key` column is shortened to sixteen characters.
 fn fit(widths: &mut [usize], aligns: &[Align], (key, kept): (usize, usize), limit: usize) {
     const LEAST: usize = 8;
     const LEAST_KEY: usize = 16;

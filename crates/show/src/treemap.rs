@@ -25,7 +25,8 @@ struct Area {
 /// Two treemaps, for wide and for narrow screens, of which a page shows one. Labels are drawn where
 /// they fit. `id` makes the ids of their titles unique in the page.
 pub fn treemap(id: usize, title: &str, description: &str, groups: &[Group]) -> String {
-    // The width is the smallest at which the treemap is shown, so that labels fit at any width.
+    // Each width is the smallest at which the page shows that treemap, so that labels fit at any
+    // width.
     let wide = draw(id, "wide", title, description, groups, (640.0, 340.0));
     wide + &draw(id, "narrow", title, description, groups, (300.0, 420.0))
 }
@@ -102,8 +103,8 @@ fn drawn_tile(tile: &Tile, area: Area, width: f64, color: usize) -> String {
     out + "</g>\n"
 }
 
-/// A label in at most `room` letters: whole, or its end after a slash, or the beginning of that; empty if only a few
-/// letters fit.
+/// Shortens a label to at most `room` letters: the whole label, or its last path component, or the
+/// beginning of this component; empty if only a few letters fit.
 fn shortened(label: &str, room: usize) -> String {
     const FEW: usize = 5;
     let len = |text: &str| text.chars().count();

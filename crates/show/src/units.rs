@@ -26,7 +26,7 @@ pub fn size(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1024.0;
     for unit in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
-        // 1023.9 of a unit is rounded to 1 of the next.
+        // Print values from 1023.5 on as 1 of the next unit, because rounding would give 1024.
         if value < 1023.5 {
             return format!("{} {unit}", significant(value));
         }
@@ -73,7 +73,8 @@ pub fn duration(seconds: f64) -> String {
         (1e-6, "µs"),
         (1e-9, "ns"),
     ];
-    // Minutes are used from ten on, hours from two. 999.6 of a unit rounds to 1 of the next.
+    // Use minutes from 10 min on, and hours from 2 h on. Print values from 999.5 of a smaller unit
+    // on as 1 of the next unit, because rounding would give 1000.
     let is_large_enough = |(unit, name): &&(f64, &str)| match *name {
         "h" => seconds >= 7200.0,
         "min" => seconds >= 600.0,

@@ -29,8 +29,8 @@ impl LimitedWalk {
         self.entries as f64 / self.seconds.max(1e-9)
     }
 
-    /// The estimated seconds for all inodes at that rate. `None` if more entries than inodes were
-    /// seen: the counts differ because of hard links.
+    /// The estimated seconds for all inodes at the rate of this walk. `None` if the number of
+    /// inodes is unknown, or if hard links made the walk count more entries than inodes.
     pub fn whole_seconds(&self) -> Option<f64> {
         let inodes = self
             .inodes
@@ -44,7 +44,7 @@ impl LimitedWalk {
 pub struct StoppedEngine {
     /// The engine that was stopped.
     pub engine: EngineKind,
-    /// The limit that stopped it: time or I/O.
+    /// The limit that stopped the engine: time or I/O.
     pub why: NoRun,
     /// Number of entries that the engine reached.
     pub entries: u64,

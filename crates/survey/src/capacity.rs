@@ -70,7 +70,8 @@ impl FsState {
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FileSystem {
-    /// The mount point; of several, that of the mount that shows most of the file system.
+    /// The mount point; if the file system is mounted several times, that of the mount which
+    /// [`representatives`] chooses.
     pub target: Vec<u8>,
     pub fstype: Vec<u8>,
     pub source: Option<Vec<u8>>,

@@ -6,7 +6,8 @@ use walk::EngineKind;
 use crate::capacity::Capacity;
 use crate::section::Section;
 
-/// A command for the surveyed directory, or for the given one.
+/// A command that a survey recommends, for the surveyed directory unless the variant contains a
+/// directory.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Command<'a> {
     /// List the mounts.
@@ -41,7 +42,7 @@ pub enum Command<'a> {
     DumpInFull(&'a [u8]),
     /// Account for the calls of a walk with one call at a time.
     Account,
-    /// Trace the path searches of the usual program.
+    /// Trace the path searches of `env true`, whose start the survey measures.
     Start,
     /// Trace the path searches of this program.
     StartOf(&'static str),

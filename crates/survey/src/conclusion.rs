@@ -77,7 +77,7 @@ pub enum Statement<'a> {
     },
     /// No engine finished: the engine that a walk would use, and the engine `stat`.
     StoppedWalk(&'a StoppedEngine, Option<&'a StoppedEngine>),
-    /// The engines report different trees; the reason.
+    /// The engines report different trees, for this reason.
     EnginesDiffer(Agreement),
     PathSearch(&'a StartupReport),
     /// The cost of a dump if nothing has changed.

@@ -41,7 +41,7 @@ pub enum CostAmount {
     EstimatedSeconds(f64),
     /// Bytes to read.
     Bytes(u64),
-    /// Bytes to read, with an assumed share of changes.
+    /// Bytes to read, if an assumed share of the files has changed.
     EstimatedBytes(u64),
     /// An upper bound of the bytes to read.
     AtMostBytes(u64),
@@ -74,7 +74,8 @@ impl CostAmount {
     }
 }
 
-/// The way to the possible cost; or, if that is unknown, the way to measure it.
+/// The change that lowers the cost of an activity to the possible cost; or, if the possible cost is
+/// unknown, the way to measure that cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CostReduction<'a> {
     /// Nothing measured costs less.

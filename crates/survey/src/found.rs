@@ -25,10 +25,10 @@ pub struct SurveyedMounts {
     pub own: Option<Point>,
     /// Whether the surveyed directory is on a file system whose server may not respond.
     pub is_remote: bool,
-    /// Whether the server did not respond in time.
+    /// Whether the server of the surveyed directory did not respond in time.
     pub is_silent: bool,
-    /// Exclude patterns for mounts: reading the attributes of a mount point would contact the
-    /// server of its mount.
+    /// Exclude patterns for the mounts whose servers might not respond: even reading the attributes
+    /// of such a mount point would contact the server.
     pub excludes: Vec<String>,
 }
 
@@ -54,8 +54,8 @@ pub struct SkippedMethods {
     pub target: Vec<u8>,
     /// Number of further mounts whose servers could hang.
     pub others: usize,
-    /// Whether a check found that the servers do not answer. `false` if their mounts were not checked
-    /// (without `--network`).
+    /// Whether a check found that the servers do not answer. `false` if their mounts were not
+    /// checked (without `--network`).
     pub was_checked: bool,
 }
 

@@ -3,8 +3,8 @@
 use probe::finding::Source;
 use probe::{Finding, Price, ProbeReport, Quantity, Value};
 
-/// The price of a system call on one thread. Of several prices, the first one, which has the
-/// simplest argument.
+/// The price of a system call on one thread. If several prices match, the first one is returned:
+/// its call has the simplest argument.
 pub fn best_price<'a>(prices: &'a [Price], gate: &str, warm: bool) -> Option<&'a Price> {
     let mut prices = prices.iter();
     prices.find(|price| price.call.name() == gate && price.warm == warm && price.threads == 1)
@@ -17,7 +17,7 @@ pub const READAHEAD: [Quantity; 2] = [Quantity::ReadaheadSteady, Quantity::Reada
 /// Quantities that measure extents, the more reliable one first.
 pub const EXTENT: [Quantity; 2] = [Quantity::ExtentLargest, Quantity::ExtentByTime];
 
-/// The knowledge about a property of a file system; values are in bytes.
+/// A property of a file system: measured, reported by the kernel, or unknown. Values are in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PropertyValue<'a> {
     /// The measured value.
@@ -53,13 +53,15 @@ impl<'a> PropertyValue<'a> {
 pub enum CacheSize<'a> {
     /// The result of an experiment, or its absence.
     Known(PropertyValue<'a>),
-    /// An upper bound by memory, or by the limit of a cgroup in this file.
+    /// An upper bound: the size of memory, or the limit of a cgroup, with the file that contains
+    /// the limit.
     AtMost(&'a Value, Option<&'a str>),
 }
 
 impl<'a> CacheSize<'a> {
-    /// Evaluates a report. A size measured in a temporary cgroup with a limit of its own does not
-    /// apply to other processes, so the limit of this process's cgroup is used instead.
+    /// Determines the size of the page cache from a report. A size measured in a temporary cgroup
+    /// with a limit of its own does not apply to other processes, so the limit of this process's
+    /// cgroup is used instead.
     pub fn new(report: &'a ProbeReport) -> CacheSize<'a> {
         let capacity = report.find(Quantity::CacheCapacity);
         let limit = report.find(Quantity::CacheLimit);

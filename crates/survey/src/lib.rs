@@ -1,5 +1,5 @@
-//! A survey of a machine: its steps, their results, and the conclusions, as data. The crate `cli` makes text,
-//! tables and pages of it.
+//! A survey of a machine: its steps, their results, and the conclusions, as data. The crate `cli`
+//! makes text, tables and pages of it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -54,9 +54,9 @@ pub use steps::walking::walk_call_by_call;
 pub use survey::Survey;
 pub use warning::{FailedStep, WarningKind};
 
-/// Runs the steps of a survey, and reports its activity to `observer`. The calling process must have
-/// one thread: it forks before each step, and this function returns in the process that ran the last
-/// step. The other processes exit with the status of that one.
+/// Runs the steps of a survey, and reports its activity to `observer`. The calling process must
+/// have one thread, because this function forks before each step. The function returns in the
+/// process that ran the last step; all other processes exit with the status of that process.
 pub fn gather(options: &SurveyOptions, observer: &mut Observer<'_>) -> (SurveyResults, Machine) {
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     let mut found = SurveyResults::default();

@@ -28,8 +28,8 @@ pub struct Machine {
     pub root: bool,
     /// The program that runs a command as root: `sudo` or `doas`; `None` if there is none.
     pub sudo: Option<&'static str>,
-    /// Directories in which this user can write files, and the bytes available there: the working directory
-    /// (an empty path), and those for temporary files.
+    /// Directories in which this user can write files, and the bytes available there: the working
+    /// directory (an empty path), and those for temporary files.
     pub places: Vec<(Vec<u8>, u64)>,
     /// Whether this user may write to the surveyed directory.
     pub is_writable: bool,
@@ -90,8 +90,8 @@ impl Machine {
     }
 }
 
-/// Directories in which files can be written, for [`Machine::places`]. Omits a working directory whose server
-/// does not answer.
+/// Directories in which files can be written, for [`Machine::places`]. Omits a working directory
+/// whose server does not answer.
 fn places() -> Vec<(Vec<u8>, u64)> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let look = |dir: &[u8]| {

@@ -17,7 +17,7 @@ pub(crate) struct Dump<'a> {
     /// The index of the dump in the history.
     pub(crate) at: usize,
     status: ArchiveStatus,
-    /// The archive of a base is missing or damaged, so that this dump cannot be restored.
+    /// Whether this dump cannot be restored, because the archive of a base is missing or damaged.
     is_baseless: bool,
 }
 

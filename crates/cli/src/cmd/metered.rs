@@ -13,16 +13,16 @@ use crate::out::Out;
 
 /// The destination of the report.
 pub(crate) enum ReportTarget<'a> {
-    /// Into a file, which is written atomically.
+    /// Write the report into a file, atomically.
     File(Writer, &'a [u8]),
-    /// On standard output, after the output of the command.
+    /// Write the report to standard output, after the output of the command.
     Stdout,
     Stderr,
 }
 
 impl<'a> ReportTarget<'a> {
-    /// Opens the destination before the command runs, so that an error ends fathom first: the file of
-    /// `-o`; otherwise standard output for machine formats, and standard error for text.
+    /// Opens the destination before the command runs, so that an error ends fathom first: the file
+    /// of `-o`; otherwise standard output for machine formats, and standard error for text.
     pub(crate) fn begin(
         output: Option<&'a OsStr>,
         is_for_programs: bool,

@@ -40,8 +40,8 @@ impl Globs {
     /// The globs for a walk of `dirs`, including those in files.
     ///
     /// # Errors
-    /// A file cannot be read, or a glob is the absolute path of an entry below a relative DIR: paths of
-    /// the walk begin with DIR as given, so this glob would exclude nothing.
+    /// A file cannot be read, or a glob is the absolute path of an entry below a relative DIR:
+    /// paths of the walk begin with DIR as given, so this glob would exclude nothing.
     pub(crate) fn read(&self, dirs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
         let mut globs = bytes(&self.exclude);
         for file in &self.exclude_from {

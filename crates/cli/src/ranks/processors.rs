@@ -18,9 +18,11 @@ struct Placement {
     quota: Option<(u64, f64)>,
 }
 
-/// Limits the number of threads: a processor in the affinity mask of several ranks counts only in part for each. Launchers do not always bind
-/// ranks (`--bind-to none`, MPICH, more ranks than processors), and then each rank would start threads for all processors of the machine. Ranks
-/// in the same cgroup also divide its CPU quota. `host` identifies the machine if `/proc` is missing.
+/// Limits the number of threads of this rank: a processor in the affinity masks of several ranks
+/// counts as a fraction for each of these ranks. Launchers do not always bind ranks (`--bind-to
+/// none`, MPICH, more ranks than processors), and then each rank would start threads for all
+/// processors of the machine. Ranks in the same cgroup also divide its CPU quota. `host` identifies
+/// the machine if `/proc` is missing.
 pub(super) fn divide(team: &dyn Team, host: String) {
     let mut processors = Vec::new();
     for cpu in affinity() {
@@ -42,8 +44,9 @@ pub(super) fn divide(team: &dyn Team, host: String) {
     }
 }
 
-/// Number of processors of a rank: the sum over its affinity mask, each divided by the number of ranks that
-/// share it; or its share of the CPU quota, if that is less; rounded, at least 1. `None` if the affinity is
+/// Number of processors of a rank. Each processor in its affinity mask counts as 1, divided by the
+/// number of ranks that share the processor. If the rank's share of the CPU quota is less than the
+/// sum, the share is used. The result is rounded, and at least 1; `None` if the affinity is
 /// unknown.
 fn share_of(rank: usize, placements: &[Placement]) -> Option<usize> {
     let own = placements.get(rank)?;

@@ -8,8 +8,8 @@ use walk::entry::joined;
 use super::{WRITING_CATALOG, has_old_part};
 use crate::error::Error;
 
-/// Number of pieces with `--resume`: a failure costs at most one piece, but after each the ranks wait for each
-/// other.
+/// Number of pieces with `--resume`: a failure loses at most one piece, but after each piece the
+/// ranks wait for each other.
 pub(crate) const PIECES: u32 = 16;
 
 /// The parts of a catalog that earlier attempts have finished.
@@ -26,8 +26,8 @@ pub(crate) struct EarlierPart {
 }
 
 impl EarlierParts {
-    /// Finds the parts in a directory. `options` are those of any part; `run` is the name of the run, if it was
-    /// given.
+    /// Finds the parts in a directory. `options` are the options of an arbitrary part of the run;
+    /// `run` is the name of the run, if the user gave one.
     ///
     /// # Errors
     /// The directory has catalogs of a different run, or a catalog cannot be read.

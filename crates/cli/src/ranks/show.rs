@@ -24,7 +24,8 @@ json_object!(Json<'_, RankEntries>, |found| {
     "entries": found.entries,
 });
 
-/// Notes the minimum and maximum number of entries per rank; and how many of all parts `--resume` kept.
+/// Prints a note with the minimum and maximum number of entries per rank, and with the number of
+/// parts that `--resume` kept, of all parts.
 pub(crate) fn note_ranks(ranks: Option<&[RankEntries]>, kept: Option<(usize, usize)>, out: &Out) {
     if let Some(ranks) = ranks {
         let entries = || ranks.iter().map(|found| found.entries);

@@ -49,7 +49,7 @@ impl Scale {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Round values, at most `most` + 1.
+    /// Tick marks of the axis: round values, at most `most` + 1.
     fn ticks(&self, most: u32) -> Vec<f64> {
         let wide = self.to - self.from;
         let rough = (wide / f64::from(most)).max(f64::MIN_POSITIVE);
@@ -59,7 +59,7 @@ impl Scale {
             .into_iter()
             .find(|step| *step >= rough)
             .unwrap_or(wide);
-        // On a logarithmic scale only whole powers are round.
+        // On a logarithmic scale, only whole powers of ten count as round.
         let step = if self.log { step.ceil().max(1.0) } else { step };
         let first = (self.from / step).ceil();
         (0..=most)

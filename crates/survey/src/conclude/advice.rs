@@ -67,9 +67,9 @@ fn mounts(mounted: &SurveyedMounts) -> impl Iterator<Item = Conclusion<'_>> {
         })
 }
 
-/// A directory with room for `bytes` bytes of files.
+/// A directory in which files of `bytes` bytes fit, with a margin.
 fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
-    // The size may grow until the command is run, so add a margin.
+    // The size of the files can grow until the user runs the command, so add a margin.
     let needed = bytes + bytes / 8;
     let mut places = survey.machine.places.iter();
     let found = places.find(|(_, available)| *available >= needed);
@@ -77,7 +77,7 @@ fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
 }
 
 fn scan<'a>(survey: &Survey<'a>, walking: &'a WalkCosts) -> Vec<Conclusion<'a>> {
-    /// Exceeds the size of a catalog of a million entries.
+    /// Required space for a catalog: more than a million entries need.
     const CATALOG: u64 = 64 << 20;
     let engine = walking.part.engine;
     let bounded = walking.bounded.as_ref();
@@ -179,7 +179,8 @@ fn walk_as_root(walking: &WalkCosts) -> Option<Conclusion<'_>> {
     is_long.then(|| Conclusion::new(Section::Walk, 83, command, statement))
 }
 
-/// The best change to PATH, and the best change of any other kind.
+/// Advice about program starts: the change to PATH that saves most time, and the change of any
+/// other kind that saves most time.
 fn path(found: &SurveyResults) -> impl Iterator<Item = Conclusion<'_>> {
     let startup = found.startup.iter();
     let mut fixes: Vec<_> = startup
@@ -218,7 +219,8 @@ fn dump<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     is_useful.then(|| Conclusion::new(Section::Dump, 65, command, statement))
 }
 
-/// The change to calls that saves most, if this machine and user can make it.
+/// Advice about the system calls of a walk: the change that saves most, if this machine and user
+/// can make the change.
 fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     let account = survey.account.as_ref()?;
     let walking = survey.found.walking.as_ref()?;

@@ -18,7 +18,8 @@ pub struct SurveyOptions {
     pub dir: Vec<u8>,
     /// The directory, resolved and opened.
     pub root: Root,
-    /// The time of one run of repeated work. All steps together take at most twelve times as long.
+    /// The time limit of one run of repeated work, such as a walk by one engine. All steps together
+    /// take at most twelve times as long.
     pub limit: Duration,
     /// Measure longer, write more, and measure every local file system.
     pub deep: bool,
@@ -63,27 +64,27 @@ pub struct StepRun {
 
 /// The current activity of a survey.
 pub enum Activity<'a> {
-    /// The process is about to fork for this run.
+    /// The process is about to fork for this run of the step.
     Announced,
-    /// This process has begun the run.
+    /// The run of the step has begun, in this process.
     Begun,
     /// The progress of a search for mounts, and the directory that it has reached.
     Searching(&'a SearchProgress, &'a [u8]),
-    /// The number of mounts that have answered, and the number of all.
+    /// The number of mounts that have answered, and the number of all mounts.
     Checking(usize, usize),
-    /// A method to find mounts, and its trial; 0 is the run that is profiled.
+    /// A method to find mounts, and the number of its run; run 0 is profiled.
     Method(&'a str, usize),
-    /// A walk by this engine until its limit.
+    /// A walk by this engine, which tells whether the whole tree can be walked within the limits.
     Scouting(EngineKind),
     /// A walk of this many levels of the tree.
     Levels(u32),
-    /// An engine, and its trial; 0 is the run that warms the caches.
+    /// An engine, and the number of its run; run 0 warms the caches.
     Engine(&'a str, usize),
     /// The program that is started.
     Starting(&'a str),
     /// The directory of an experiment, and what the experiment does.
     Probing(&'a [u8], probe::Activity),
-    /// The run has ended, in this process or in a child that was killed.
+    /// The run of the step has ended, in this process or in a child that was killed.
     Ended,
 }
 

@@ -1,4 +1,5 @@
-//! The steps of a survey: each adds a part of [`SurveyResults`](crate::SurveyResults), within its own limits.
+//! The steps of a survey: each adds a part of [`SurveyResults`](crate::SurveyResults), within its
+//! own limits.
 //!
 //! | module | contents |
 //! |---|---|

@@ -42,8 +42,8 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Re
         .map_err(|e| Missing::failed(Task::FindMounts, e))?;
     found.warnings.append(&mut report.warnings);
     let is_remote = report.root_fstype().is_some_and(may_hang);
-    // Limit the wait to a third of the time: it can occur twice, for the directory and for the
-    // mounts below it.
+    // Limit the wait to a third of the time, because two waits are possible: for the surveyed
+    // directory, and for the mounts below it.
     let patience = PATIENCE.min(step.left() / 3);
     let dirs = [options.dir.clone()];
     let look = || drop(walk::explain(&dirs, false, walk::Fields::all()));
@@ -68,7 +68,7 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Re
         }
     }
     found.warnings.append(&mut checked);
-    // If the directory is a mount point, the check of the directory gives its verdict.
+    // If the surveyed directory is a mount point, `is_silent` gives the verdict of this mount.
     let own = |point: &&mut Point| !point.hidden && point.target == options.root.path;
     if let Some(point) = points.iter_mut().filter(own).find(|_| is_remote) {
         point.verdict.get_or_insert(answer(is_silent));
@@ -233,8 +233,9 @@ impl SurveyOptions {
     }
 }
 
-/// A pattern that matches a path and hardly any other: `?` replaces special characters and those that
-/// are not ASCII; in a path that is not UTF-8, each such byte. (`*` would match slashes.)
+/// An exclude pattern that matches a path and hardly any other path: `?` replaces special
+/// characters and characters that are not ASCII; in a path that is not UTF-8, each byte that is not
+/// ASCII. (`*` would also match slashes.)
 fn pattern(path: &[u8]) -> String {
     let plain = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '/' | '.' | '_' | '-' => c,

@@ -30,8 +30,8 @@ const STARTED: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// Number of programs to start, each in a run of its own, so that a hanging one does not prevent
-/// the others.
+/// Number of programs to start, each in a run of its own, so that a program that hangs does not
+/// prevent the others from starting.
 pub(super) fn programs(_: &SurveyResults) -> usize {
     STARTED.len()
 }
@@ -84,8 +84,8 @@ pub(super) fn start(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Re
     Ok(())
 }
 
-/// Times some starts without a meter, as far as time permits; `metered` is the duration of the start
-/// under the meter, which has filled the caches.
+/// Times some starts without a meter, as far as time permits; `metered` is the duration of the
+/// start under the meter, which has filled the caches.
 fn time_starts(words: &[OsString], metered: Duration, step: &StepContext<'_>) -> Vec<f64> {
     const STARTS: usize = 5;
     let Ok(command) = Command::find(words) else {

@@ -17,7 +17,8 @@ const MOST: u64 = 1 << 30;
 /// Step: measures the price of each call on the file system of DIR.
 pub(super) fn gates(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Result<(), Missing> {
     step.options.local(found)?;
-    // In a directory without write permission, write and fsync cannot be measured.
+    // write(2) and fsync(2) cannot be measured in a directory without write permission, so use a
+    // writable directory on the same file system, if there is one.
     let root = &step.options.root.path;
     let dir = workplace(root).unwrap_or_else(|| root.clone());
     let probed = experiment(step, found, &dir, vec![Experiment::Gates])?;
@@ -72,7 +73,7 @@ fn experiment(
     });
     let report = done.map_err(|why| match why {
         probe::Error::Interrupted => Missing::InterruptedMidway,
-        // A file system that cannot be opened is not an error for this user.
+        // A file system that this user cannot open is skipped, and not reported as a failure.
         why => Missing::Skipped(Failure::new(Task::Probe(dir.to_vec()), why)),
     })?;
     let mut io_bytes: Vec<_> = report
@@ -91,8 +92,9 @@ fn experiment(
     })
 }
 
-/// A directory on the same file system in which this user can create an unnamed temporary file
-/// (O_TMPFILE): the given one, or else one of the usual. The test leaves nothing behind.
+/// A directory on the file system of `at` in which this user can create an unnamed temporary file
+/// (O_TMPFILE): `at`, or else the home directory, the working directory, or a directory for
+/// temporary files. The test leaves no file behind.
 fn workplace(at: &[u8]) -> Option<Vec<u8>> {
     let place = ProbeDir::open_unnamed_only(at).ok()?;
     let is_writable = |place: &ProbeDir| open_unnamed(&place.dir).is_ok();

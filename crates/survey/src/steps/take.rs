@@ -1,10 +1,11 @@
 //! Runs the steps of a survey, each within its limits.
 //!
-//! No step can take the others with it, be it by a server that never answers, a disk that takes minutes,
-//! or a bug. Before each step the process forks. The child runs the step, and continues from there with
-//! all results so far, to the end of the survey. The parent keeps the earlier results, and waits. If the
-//! child does not finish the step in time, the parent kills it, and continues without the results of this
-//! step. If the child finishes it, the parent only exits with the child's status.
+//! A step cannot stop the whole survey, even if a server never answers, a disk takes minutes, or
+//! the step has a bug. Before each step the process forks. The child runs the step, and continues
+//! from there to the end of the survey, with all results so far. The parent keeps the earlier
+//! results, and waits. If the child does not finish the step in time, the parent kills the child,
+//! and continues without the results of this step. If the child finishes the step, the parent only
+//! exits with the child's status.
 //!
 //! ```text
 //! 1 ─ waits ───────────────────────────────────────── ends as 2 does
@@ -37,8 +38,8 @@ struct StepSettings {
     /// Maximum bytes that all runs of the step read from and write to disks, of 256 MiB in all;
     /// with `--deep`, only the total is limited.
     bytes: u64,
-    /// Whether the step also gets the time that earlier steps left over: it does not repeat its
-    /// work more often, but a slow machine or disk can make it slow.
+    /// Whether the step also gets the time that earlier steps did not use. With more time, such a
+    /// step does not repeat its work more often, but it can finish on a slow machine or disk.
     inherits: bool,
     /// Number of runs of the step.
     turns: fn(&SurveyResults) -> usize,
@@ -47,8 +48,8 @@ struct StepSettings {
 
 const MIB: u64 = 1 << 20;
 
-/// The steps in order: cheap and informative ones first; those that read the tree after the step
-/// that fills the caches.
+/// The steps in the order of execution: cheap and informative steps first; steps that read the tree
+/// follow the step that fills the caches.
 const STEPS: [StepSettings; StepKind::COUNT] = [
     StepSettings::new(StepKind::MountTable, 0.7, 16 * MIB, mount_steps::table),
     StepSettings::new(StepKind::Capacities, 0.1, MIB, mount_steps::capacities),
@@ -73,7 +74,7 @@ const STEPS: [StepSettings; StepKind::COUNT] = [
 ];
 
 impl StepSettings {
-    /// A step that runs once.
+    /// The settings of a step that runs once.
     const fn new(kind: StepKind, time: f64, bytes: u64, gather: Gather) -> StepSettings {
         StepSettings {
             kind,
@@ -91,13 +92,14 @@ pub(crate) fn bytes(deep: bool) -> u64 {
     if deep { 4096 * MIB } else { 256 * MIB }
 }
 
-/// Maximum time for all steps together, including the time to kill those that exceed their limits.
+/// Maximum time for all steps together, including the time to kill steps that exceed their limits.
 pub(crate) fn time(limit: Duration) -> Duration {
     const ENDING: f64 = 1.1;
     limit.mul_f64(STEPS.iter().map(|step| step.time).sum::<f64>() * ENDING)
 }
 
-/// Runs all steps. In a parent whose child finishes the survey, this exits with the child's status.
+/// Runs all steps. In a parent whose child finishes the survey, this function exits with the
+/// child's status.
 pub(crate) fn take_all(
     options: &SurveyOptions,
     found: &mut SurveyResults,
@@ -126,7 +128,8 @@ pub(crate) fn take_all(
 }
 
 fn take(mut context: StepContext<'_>, found: &mut SurveyResults, step: &StepSettings) {
-    /// The time after the limit at which a step may still notice it.
+    /// Minimum time from the limit of a step until the step is killed: a step that notices the
+    /// limit stops by itself.
     const LATE: Duration = Duration::from_millis(500);
     let mut taken = StepTaken {
         name: step.kind.name(),
@@ -146,7 +149,8 @@ fn take(mut context: StepContext<'_>, found: &mut SurveyResults, step: &StepSett
     let spent = match split(time + (time / 10).max(LATE)) {
         Ok(words) => {
             context.report(Activity::Begun);
-            // The counters of a new child begin with 0.
+            // The I/O counters of a new child process begin with 0, so read the counters again
+            // after the fork.
             let (before, charged) = (io_bytes(None).unwrap_or_default(), found.charged);
             let done = (step.gather)(&mut context, found);
             let spent = io_bytes(None).unwrap_or_default().since(before);
@@ -191,7 +195,8 @@ fn record_missing(found: &mut SurveyResults, step: StepKind, missing: Missing) {
     found.missing.entry(step.section()).or_insert(missing);
 }
 
-/// The deadline of a run of the step `at`, and the bytes that the run may read and write.
+/// The deadline of a run of the step with index `at`, and the bytes that the run may read and
+/// write.
 fn limits(
     options: &SurveyOptions,
     found: &SurveyResults,
@@ -204,11 +209,13 @@ fn limits(
     let left = bytes(deep).saturating_sub(found.charged);
     let left = match turns.saturating_sub(nth) {
         0 | 1 => left,
-        // The first file system is that of DIR, the most important: it gets half.
+        // The first run probes the file system of DIR, the most important one, so this run gets
+        // half of the remaining bytes.
         _ if nth == 0 => left / 2,
         others => left / others as u64,
     };
-    // With --deep, more is measured on each file system, so each gets a full share.
+    // With --deep, more is measured on each file system, so each run gets at least the time
+    // `--limit`.
     let share = if deep {
         step.time.max(turns as f64)
     } else {
@@ -224,9 +231,9 @@ fn limits(
     (until, left.min(if deep { u64::MAX } else { step.bytes }))
 }
 
-/// Forks. The child runs the step, and sets the shared word after finishing it; the parent returns
-/// the reason if the child does not. If no child can be started, this process runs the step without
-/// supervision.
+/// Forks. The child returns the shared word, which it sets after finishing the step. The parent
+/// returns the reason if the child does not finish the step; otherwise the parent exits. If no
+/// child can be started, this process runs the step without supervision.
 fn split(limit: Duration) -> Result<Option<SharedWords>, Missing> {
     let Ok(words) = SharedWords::new(1) else {
         return Ok(None);
@@ -238,8 +245,8 @@ fn split(limit: Duration) -> Result<Option<SharedWords>, Missing> {
     }
 }
 
-/// Waits for a child. If the child finished its step, it also finished the survey, and this process
-/// exits with its status. Otherwise returns why the step did not finish.
+/// Waits for a child. If the child finished its step, the child also finished the survey, and this
+/// process exits with the child's status. Otherwise returns why the step did not finish.
 fn wait_for_child(mut child: Child, words: &SharedWords, limit: Duration) -> Missing {
     let supervision = Supervision {
         limit,
@@ -247,7 +254,8 @@ fn wait_for_child(mut child: Child, words: &SharedWords, limit: Duration) -> Mis
         interval: Duration::from_millis(50),
     };
     let is_through = || words.first().is_some_and(|word| word.load(SeqCst) == 1);
-    // After finishing its step, the child has no limit.
+    // The limit applies only until the child has finished its step: then the child continues with
+    // the survey.
     let ended = supervise(&mut child, &supervision, |_, standing| {
         (standing.is_late && !is_through()).then_some(match standing.was_asked {
             true => Missing::InterruptedMidway,

@@ -22,7 +22,8 @@ use crate::missing::{Failure, Missing, PrivilegedResult, Task};
 
 /// Maximum number of calls that are analysed individually.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
-/// Number of directories with most entries, and of those with most bytes, that are kept.
+/// Number of directories in the list of those with most entries, and in the list of those with most
+/// bytes.
 const MOST_DIRECTORIES: usize = 100;
 /// Maximum bytes of exclude patterns on a command line.
 const MOST_OF_A_LINE: usize = 64 << 10;
@@ -112,7 +113,7 @@ fn walk_once(
     step: &mut StepContext<'_>,
     counts: &DirectoryCounts,
 ) -> Result<(Option<LimitedWalk>, Bounds), Missing> {
-    /// This walk leaves 1/4 of the bytes to the comparison.
+    /// The first walk leaves 1/4 of the bytes to the comparison.
     const LEAVES: u64 = 4;
     /// After a stopped walk, each run of the comparison gets 1/5 of the time limit.
     const SHARE: u32 = 5;
@@ -186,19 +187,20 @@ fn walk_once(
     ))
 }
 
-/// The upper levels of the tree that all engines can walk within the limits, according to walks
-/// with one call at a time; and their number.
+/// The options for a walk of the upper levels of the tree, and the number of levels: as many as all
+/// engines can walk within the limits. Walks by the engine `stat`, each one level deeper, determine
+/// this number.
 fn part(
     options: &walk::WalkOptions,
     excludes: &[String],
     bounds: &mut Bounds,
     step: &mut StepContext<'_>,
 ) -> Result<Option<(walk::WalkOptions, u32)>, Missing> {
-    /// More entries do not make the figures more precise.
+    /// Sufficient number of entries: more entries do not make the figures more precise.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
-    /// The time must suffice for RUNS such walks; and one walk may be SLOWER times as slow as this
-    /// one.
+    /// A number of levels is accepted only if RUNS walks of these levels fit into the remaining
+    /// time, and if a walk that takes SLOWER times as long stays within the limit of one run.
     const RUNS: u32 = 10;
     const SLOWER: u32 = 3;
     let mut found: Option<(walk::WalkOptions, u32)> = None;
@@ -374,15 +376,16 @@ pub(super) fn account(
     Ok(())
 }
 
-/// Treats a signal that stopped a metered command as an interruption of the survey, even if only the
-/// command received it.
+/// Treats a signal that stopped a metered command as an interruption of the survey, even if only
+/// the command received it.
 pub(super) fn forward_interrupt(ended: CommandEnd) {
     if let CommandEnd::Killed(signal) = ended {
         gate::interrupt::record(signal);
     }
 }
 
-/// Walks a directory by one call after the other, to be accounted for. SIGALRM ends the process at the limit.
+/// Walks a directory with one call at a time, while a meter records the system calls. SIGALRM ends
+/// the process at the limit.
 ///
 /// # Errors
 /// The walk could not be started.

@@ -18,8 +18,8 @@ use crate::ranks;
 const SCHEMA: &str = "fathom.pathwalk/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    // Check everything that fails on all ranks before joining the MPI job: after that, a rank that fails
-    // alone must tell the others, which would otherwise wait for it forever.
+    // Check everything that fails on all ranks before joining the MPI job: after that, a rank that
+    // fails alone must tell the others, which would otherwise wait for it forever.
     let options = options(args)?;
     let team = ranks::join(out, "each process searches alone")?;
     let is_first = team.rank() == 0;

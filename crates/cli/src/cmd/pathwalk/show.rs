@@ -396,7 +396,8 @@ fn nines(histogram: &Histogram) -> Vec<(f64, f64)> {
     let mut seen = 0;
     let point = |bucket: Bucket| {
         seen += bucket.calls;
-        // No call is in a later bucket, which would mean infinitely many nines, so assume one.
+        // No call is slower than those in the last bucket, which would mean infinitely many nines,
+        // so assume one slower call.
         let exceeding = calls.saturating_sub(seen).max(1) as f64;
         let nines = (calls as f64 / exceeding).log10();
         (nines, bucket.to.min(max) as f64)

@@ -175,7 +175,7 @@ fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
 }
 
 fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
-    /// Exceeds the size of any series of samples.
+    /// Maximum size of the CSV file to replay: no series of samples is as large.
     const MOST: usize = 64 << 20;
     const DOING: &str = "cannot evaluate the samples in";
     const NEXT: &str = "give a CSV file that fathom probe --csv has written";

@@ -71,8 +71,8 @@ pub(crate) fn figures_of_findings(report: &ProbeReport, place: &str) -> Vec<Figu
         .collect()
 }
 
-/// Call prices as figures for `fathom compare`. The spread of calls that wait for a disk is unknown,
-/// because other programs delay all calls of a batch.
+/// Call prices as figures for `fathom compare`. The spread of calls that wait for a disk is
+/// unknown, because other programs delay all calls of a batch.
 pub(crate) fn figures_of_prices(report: &ProbeReport) -> Vec<Figure> {
     let prices = report.prices.iter().flatten().map(|price| {
         let threads = match price.threads {
@@ -268,7 +268,8 @@ impl Report<'_> {
     }
 }
 
-/// The object of a call. The JSON keeps its old names, such as "a name that is not there".
+/// The object of a call, for the table. The JSON and the CSV keep older names, such as "a name that
+/// is not there".
 fn target(call: Call) -> &'static str {
     match call {
         Call::StatxMissing => "a missing name",

@@ -44,9 +44,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 
 /// Restores the archives. The ranks of an MPI job divide the parts of a dump among themselves.
 ///
-/// An entry is in one part, but a directory is in the part of each rank that dumped entries below it. Each
-/// rank sets a directory's attributes after creating all of its own entries there, so the last rank leaves the
-/// directory as in the archive.
+/// An entry is in one part, but a directory is in the part of each rank that dumped entries below
+/// it. Each rank sets a directory's attributes after creating all of its own entries there, so the
+/// last rank leaves the directory as in the archive.
 fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outcome {
     start_together("restores", &args.archives, args, team)?;
     let mut options = agree(team, restore_options(args, team, out))?;

@@ -170,7 +170,7 @@ struct SpaceRow<'a> {
 
 /// The rows of the table: items, with the deleted files of each process merged if there are many.
 fn shown_items(bill: &Bill) -> Vec<SpaceRow<'_>> {
-    /// Up to this number, the deleted files of a process have a row each.
+    /// Maximum number of deleted files of a process that have a row each; more files are merged.
     const FEW: usize = 3;
     let pid = |item: &Item| item.holder.as_ref().and_then(|holder| holder.pid);
     let mut by_process: BTreeMap<u32, Vec<&Item>> = BTreeMap::new();
@@ -445,7 +445,8 @@ fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
 fn divisions(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 3;
     let bill = report.bill;
-    // Where the items count shared blocks several times, the owners and the ages do so, too.
+    // If the items count shared blocks several times, the sums by owner and by age do so, too. The
+    // item for shared blocks is negative by these bytes; print them.
     let repeated = bill.items.iter().filter(|item| item.bytes < 0);
     let repeated = repeated.filter(|item| item.kind == ItemKind::Shared);
     let repeated = sum(repeated);

@@ -1,5 +1,5 @@
-//! `fathom survey`: one page about a machine. The crate `survey` takes the measurements, and derives
-//! findings and advice; `show` makes the text, the JSON and the page.
+//! `fathom survey`: one page about a machine. The crate `survey` takes the measurements, and
+//! derives findings and advice; `show` makes the text, the JSON and the page.
 
 pub(crate) mod args;
 mod command;

@@ -64,7 +64,7 @@ pub(crate) struct OutputRequest<'a> {
     pub(crate) max_depth: Option<u32>,
     /// Whether `--format du` prints the bytes that deleting a directory would free.
     pub(crate) is_exclusive: bool,
-    /// Whether there are no predicates.
+    /// Whether all entries are printed, because the command line has no predicates.
     pub(crate) is_all: bool,
     /// The processes that share the walk. Several processes support `--format summary` only.
     pub(crate) team: &'a dyn Team,
@@ -144,7 +144,7 @@ impl OutputRequest<'_> {
         }
     }
 
-    /// Prints `--group-by`.
+    /// Prints the groups of `--group-by`.
     fn groups(&self, source: &dyn Source, out: &Out) -> Outcome {
         let Some(field) = self.args.group_by else {
             return Ok(0);
@@ -326,7 +326,8 @@ impl OutputRequest<'_> {
 /// Prints `--format paths`, `paths0`, `ndjson` or `csv`.
 fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
     let output = LineOutput::new(format, out);
-    // On the same terminal, the progress line and the names would overwrite each other.
+    // A progress line and names on the same terminal would overwrite each other, so show no
+    // progress.
     let mut wanted = out.messages();
     wanted.progress &= !out.on_terminal();
     let emitted = source.emit(&output, wanted)?;
@@ -348,7 +349,8 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
     Ok(emitted.warnings.len())
 }
 
-/// Warnings about files that are missing from the bytes that deleting would free.
+/// Warnings about files that the column EXCLUSIVE of `--format du` omits, because their extents
+/// cannot be read, or because it is unknown whether other files share them.
 fn missing(usage: &Usage) -> impl Iterator<Item = Warning> {
     let unread = usage.unread.as_ref().map(|unread| {
         let kind = WarningKind::UnreadExtents {

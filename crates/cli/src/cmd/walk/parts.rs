@@ -1,8 +1,10 @@
-//! The catalog of a walk, or its parts that the ranks of an MPI job or the processes of `--shard` write.
+//! The catalog of a walk; or its parts, if the ranks of an MPI job or the processes of `--shard`
+//! write them.
 //!
-//! With `--resume`, the ranks walk one piece (shard) of the tree after the other, and write a part of each.
-//! Which rank finds an entry differs between walks, but its piece does not: a piece of which all parts exist is
-//! kept, and any other is walked again by all ranks.
+//! With `--resume`, the ranks walk one piece (shard) of the tree after the other, and each rank
+//! writes a part for each piece. An entry can be found by a different rank in each walk, but always
+//! belongs to the same piece. So a piece of which all parts exist is kept, and all ranks walk any
+//! other piece again.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -88,8 +90,8 @@ impl Parts {
         create_on_all(&self.dir, WRITING_CATALOG, team)
     }
 
-    /// Creates the directory of the shards. With `--resume`, keeps this shard's part if an earlier attempt finished
-    /// it without skipping anything.
+    /// Creates the directory of the shards. With `--resume`, keeps this shard's part if an earlier
+    /// attempt finished it without skipping anything.
     fn prepare_shard(&mut self, shard: &ShardOfRun, request: &Request<'_>) -> Result<(), Error> {
         if request.args.resume {
             let file = self.file(&self.options);
@@ -121,9 +123,9 @@ impl Parts {
         }
     }
 
-    /// Finds the pieces that earlier attempts finished, and the name of the run. Removes parts of unfinished
-    /// pieces: an attempt that was killed between renames left parts of some ranks only, and the next attempt
-    /// distributes the entries differently.
+    /// Finds the pieces that earlier attempts finished, and the name of the run. Removes parts of
+    /// unfinished pieces: an attempt that was killed between renames left parts of some ranks only,
+    /// and the next attempt distributes the entries differently.
     fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
         let dirs = std::slice::from_ref(&self.top);
         let of_walk = (dirs, &self.options, Writer::Walk);

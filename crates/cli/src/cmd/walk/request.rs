@@ -38,7 +38,8 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// Finds mounts that do not answer. Must precede the first thread, because it forks.
+    /// Finds mounts that do not answer. Must be called before the first thread starts, because this
+    /// function forks.
     pub(super) fn find_silent_mounts(&mut self) -> Result<(), Error> {
         let deadline = self.args.deadline.get();
         let options = &mut self.options;

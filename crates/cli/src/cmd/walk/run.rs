@@ -1,7 +1,8 @@
 //! `fathom walk`: lists directories, or counts what is in them.
 //!
-//! The ranks of an MPI job walk together, and rank 0 reports for all of them. All ranks take these steps in the
-//! same order. If a step fails on one rank, all ranks end with its error.
+//! The ranks of an MPI job walk together, and rank 0 reports for all of them. All ranks take the
+//! same steps in the same order. If a step fails on one rank, all ranks end with the error of that
+//! rank.
 
 use std::time::Instant;
 
@@ -36,7 +37,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     reported_by_first(&*team, walk(args, request, &*team, out))
 }
 
-/// The steps before the first thread.
+/// Prepares the walk. Must be called before the first thread starts, because the search for silent
+/// mounts forks.
 fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
     match args.shard.is_none() && ranks::is_job() {
         true => check_for_ranks(args)?,

@@ -51,8 +51,8 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     "exclusive": usage.exclusive,
 });
 
-/// The directories of `--format du`, generated one by one, each time that they are printed: the paths of a deep tree
-/// take much memory.
+/// The directories of `--format du`, generated one by one, each time that they are printed: the
+/// paths of a deep tree take much memory.
 pub(crate) struct Directories<'a>(pub(crate) &'a dyn Fn() -> DirectoryIterator<'a>);
 
 pub(crate) type DirectoryIterator<'a> = Box<dyn Iterator<Item = DirectoryUsage> + 'a>;
@@ -474,7 +474,7 @@ mod tests {
         }
     }
 
-    /// A tally of `calls` calls of statx.
+    /// A `Tally` that has counted `calls` calls of statx(2).
     fn tally(calls: u64) -> Tally {
         let words = (0..Tally::WORDS).map(|_| AtomicU64::new(0));
         let mut words: Vec<AtomicU64> = words.collect();

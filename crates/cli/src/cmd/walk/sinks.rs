@@ -35,12 +35,12 @@ impl Sink for ProgressSink<'_> {
     }
 }
 
-/// Prints entries as lines on stdout. Each thread fills its own buffer, so that threads wait for each
-/// other only while writing.
+/// Prints entries as lines on stdout. Each thread fills its own buffer, so that threads wait for
+/// each other only while writing.
 pub(super) struct LineOutput<'a> {
     format: Format,
     out: &'a Out,
-    /// The length at which a buffer is written.
+    /// A thread writes its buffer when the buffer has at least this number of bytes.
     enough: usize,
     state: Mutex<OutputState>,
     is_closed: AtomicBool,
@@ -53,7 +53,7 @@ struct OutputState {
 }
 
 impl<'a> LineOutput<'a> {
-    /// The size of a write in bytes.
+    /// The length in bytes at which a buffer is written, except on a terminal.
     const PIECE: usize = 128 << 10;
 
     pub(super) fn new(format: Format, out: &'a Out) -> LineOutput<'a> {

@@ -173,7 +173,7 @@ pub(crate) enum ReportExtent {
     Brief,
     /// The conclusions, and the tables with their first rows.
     Full,
-    /// All directories and searches, too.
+    /// The conclusions, and the tables with all directories and searches.
     All,
 }
 
@@ -218,7 +218,8 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         count(lookups),
         count(misses),
         match (misses, totals.nanos) {
-            // The meter subtracts the time of an empty call from each call, which can leave nothing.
+            // The meter subtracts the time of an empty call from each call, so the sum of the times
+            // can be 0.
             (0, _) | (_, 0) => String::new(),
             (_, nanos) => format!(" and took {}", duration(seconds(nanos))),
         },

@@ -55,7 +55,8 @@ fn properties(report: Report<'_>) -> Table {
     table
 }
 
-/// A row for each call: its time with warm caches, on several threads at once, and with cold caches.
+/// A row for each call: its time with warm caches, on several threads at once, and with cold
+/// caches.
 fn calls(prices: &[Price]) -> Table {
     let threads = prices.iter().map(|price| price.threads).max().unwrap_or(1);
     let together = format!("{} AT ONCE", plural(threads as u64, "THREAD", "THREADS"));

@@ -7,7 +7,8 @@ use show::units::duration;
 use super::{state, value_text};
 
 pub(crate) fn plot_of(series: &Series) -> Plot {
-    // For small calls, the paper plots the first hundred: more points would be indistinguishable.
+    // Maximum number of points. For small reads and writes, plot only the first calls, as the paper
+    // does: more points would be indistinguishable.
     let most = match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes => 160,
         Kind::Cached => 2048,

@@ -51,8 +51,8 @@ json_object!(JsonSurvey<'_>, |this| {
     "ended": this.0.is_interrupted.then_some("interrupted"),
 });
 
-/// The figures that `fathom compare` compares. Walks and dumps are given per entry, because the tree
-/// changes between surveys.
+/// The figures that `fathom compare` compares. Walks and dumps are given per entry, because the
+/// tree changes between surveys.
 pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
     let found = survey.found;
     let exact = |name: &str, value: u64| Figure::exact(name, value as f64, "");

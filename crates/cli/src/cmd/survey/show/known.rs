@@ -37,8 +37,8 @@ pub(crate) fn cache_text(cache: CacheSize<'_>) -> String {
     }
 }
 
-/// A sentence about a property: `measured` with the value in place of `%`, or else that `what` is
-/// unknown.
+/// A sentence about a property: `measured` with the value in place of `%`; or, without a measured
+/// value, that `what` could not be measured.
 pub(crate) fn known_sentence(
     known: PropertyValue<'_>,
     measured: &str,

@@ -99,8 +99,8 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Wraps prose to the width of the terminal, but at most to that of the summary; less `indent`
-    /// columns.
+    /// Wraps prose to the width of the terminal or of the summary, whichever is less, minus
+    /// `indent` columns.
     fn prose(&self, text: &str, indent: usize) -> String {
         let width = self.style.width.unwrap_or(summary::COLUMNS);
         let style = TableStyle {

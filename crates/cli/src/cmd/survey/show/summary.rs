@@ -45,7 +45,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
     let advised = Point::advice(survey);
     let with_pieces = |pieces| {
         let below = costs.clone() + &advice(&advised, pieces, width) + &last;
-        // Lines for the heading, the number of omitted rows, and the pseudo file systems.
+        // Three more lines: the heading, the number of omitted rows, and the pseudo file systems.
         let others = above.lines().count() + below.lines().count() + 3;
         (below, LINES.saturating_sub(others).clamp(1, SHOWN))
     };
@@ -218,7 +218,8 @@ fn amount(amount: CostAmount) -> String {
     }
 }
 
-/// The way to the possible cost; or the command that would measure an unknown one.
+/// The change that lowers the cost of an activity to the possible cost; or, if the possible cost is
+/// unknown, the command that measures that cost.
 pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     let text = match (cost.by, cost.activity) {
         (CostReduction::Fastest, _) => "nothing measured here costs less",

@@ -135,7 +135,7 @@ fn backup_of_a_large_tree_is_at_most_the_space_in_use() {
     let line = row_of(&owned);
     assert!(line.starts_with(row), "{line}");
     assert!(line.ends_with("fathom dump / -x --no-output --account"));
-    // A directory below the mount point has the same cost.
+    // A backup costs the same for a directory below the mount point.
     let own = owned.points().remove(0);
     owned.found.mounts.as_mut().unwrap().own = Some(own);
     owned.root = b"/home/ada".to_vec();

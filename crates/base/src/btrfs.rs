@@ -7,10 +7,11 @@ use gate::Errno;
 use gate::btrfs::{SEARCH_HEAD, SearchKey, tree_search_v2};
 use ondisk::btrfs::{Item, Items, Key, items};
 
-/// Bytes of a search for many items. From 16 KiB to 1 MiB it makes no difference.
+/// Buffer size of a search for many items, in bytes. Sizes from 16 KiB to 1 MiB make no difference.
 pub const BUFFER: usize = 128 << 10;
 
-/// Searches a tree (0: that of the subvolume of `fd`) for up to `most` items in a range of keys.
+/// Searches a tree (0: the tree of the subvolume of `fd`) for up to `most` items in a range of
+/// keys.
 ///
 /// # Errors
 /// Those of the ioctl.
@@ -59,7 +60,7 @@ pub fn each_item(
     Ok(())
 }
 
-/// The key that follows.
+/// The next key in the order of a tree; `None` after the last possible key.
 fn after((object, kind, offset): Key) -> Option<Key> {
     match (offset.checked_add(1), kind.checked_add(1)) {
         (Some(offset), _) => Some((object, kind, offset)),

@@ -9,9 +9,9 @@ pub struct Capacity {
     pub size: u64,
     /// The used space in bytes.
     pub used: u64,
-    /// The space in bytes that unprivileged users may use.
+    /// The free space in bytes that unprivileged users may use.
     pub available: u64,
-    /// The total number of inodes; 0 if it is not fixed.
+    /// The total number of inodes; 0 if the file system has no fixed number.
     pub inodes: u64,
     /// Number of used inodes.
     pub inodes_used: u64,
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(of(1, 999), Some(1));
         assert_eq!(of(740, 260), Some(74));
         assert_eq!(of(741, 259), Some(75));
-        // All that is left is reserved for root.
+        // All free space is reserved for root.
         assert_eq!(of(970, 0), Some(100));
         assert_eq!(of(u64::MAX, u64::MAX), Some(100));
         let inodes = |inodes, inodes_used| Capacity {

@@ -11,7 +11,7 @@ use gate::{Result, Tally};
 use crate::runs::{Times, time_text};
 
 /// A run in a child process: elapsed time of the work, CPU times including start and end of the
-/// process, its system calls, and its result.
+/// process, system calls of the process, and the result of the work.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "explained above")]
 pub struct ChildRun<T> {
@@ -86,9 +86,9 @@ impl Bounds {
         }
     }
 
-    /// Time for the next run; `None` if none is left, or this process is asked to stop.
+    /// Maximum time for the next run; `None` if no time is left, or this process is asked to stop.
     pub fn next(&self) -> Option<Duration> {
-        /// A shorter run cannot measure anything.
+        /// Minimum time for a run: a shorter run cannot measure anything.
         const LEAST: Duration = Duration::from_millis(10);
         let left = self.left();
         (left >= LEAST.min(self.each) && gate::interrupt::pending_signal().is_none())
@@ -107,9 +107,9 @@ impl Bounds {
     }
 }
 
-/// Runs work in a child process within bounds, from which its disk I/O is subtracted. Adds its
-/// system calls to the counts of this process. Work that returns `None` is [`NoRun::Refused`].
-/// Without `grace` the child ends as soon as this process is asked to stop.
+/// Runs work in a child process within bounds. Subtracts the child's disk I/O from the bounds, and
+/// adds the child's system calls to the counts of this process. Work that returns `None` is
+/// [`NoRun::Refused`]. Without `grace` the child ends as soon as this process is asked to stop.
 ///
 /// # Errors
 /// When no process can be created.
@@ -122,7 +122,7 @@ pub fn run_in_child<const N: usize>(
     const TALLY: usize = 2;
     const RESULT: usize = TALLY + Tally::WORDS;
     const INTERVAL: Duration = Duration::from_millis(100);
-    /// Interval of checking disk I/O: a fast disk reads 20 MiB in it.
+    /// Interval of checking disk I/O: a fast disk reads 20 MiB in this time.
     const INTERVAL_FOR_BYTES: Duration = Duration::from_millis(10);
     let Some(limit) = bounds.next() else {
         return Ok(Err(NoRun::Stopped(Duration::ZERO)));
@@ -192,31 +192,32 @@ pub fn run_in_child<const N: usize>(
     }))
 }
 
-/// The limits of a child that is supervised.
+/// The limits of a supervised child process.
 #[derive(Clone, Debug)]
 pub struct Supervision {
-    /// How long it may take.
+    /// Maximum time of the child.
     pub limit: Duration,
-    /// How long it may still take when this process is asked to stop.
+    /// Maximum time of the child after this process is asked to stop.
     pub grace: Duration,
-    /// The interval of the checks.
+    /// Time between two checks of the child.
     pub interval: Duration,
 }
 
-/// The state of a child at a check.
+/// The state of a child process at a check.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildStatus {
-    /// How long it has run.
+    /// Time since the supervision of the child began.
     pub after: Duration,
-    /// Whether its time is over.
+    /// Whether the time limit of the child is over.
     pub is_late: bool,
-    /// Whether it was asked to stop.
+    /// Whether the child was asked to stop.
     pub was_asked: bool,
 }
 
-/// Waits for the end of a child, and kills it as soon as a check gives a reason to. A request to stop
-/// is passed on to the child, once: a terminal sends it to both, another process perhaps to this one
-/// only. A child whose check gives no reason when its time is over has no limit any longer.
+/// Waits for the end of a child process, and kills the child as soon as a check returns a reason.
+/// If this process is asked to stop, it asks the child to stop, once: a terminal sends the signal
+/// to both processes, but kill(1) may send it to this process only. If the check returns no reason
+/// when the time limit is over, the child runs without a limit from then on.
 ///
 /// # Errors
 /// The reason of the check.
@@ -251,9 +252,9 @@ pub fn supervise<E>(
     }
 }
 
-/// Whether a process that does this work does not end in time: a server does not respond. The process
-/// may never end, and has none of this one's descriptors: a reader of its output would wait for it.
-/// False if no process can be made.
+/// Whether a child process with this work does not end within `limit`, for example because a server
+/// does not respond. The child may never end, and so gets none of this process's descriptors: a
+/// reader of this process's output would wait for the child. `false` if no process can be created.
 pub fn times_out(limit: Duration, work: impl FnOnce()) -> bool {
     let Ok(mut child) = Child::fork_detached(work) else {
         return false;
@@ -265,7 +266,7 @@ pub fn times_out(limit: Duration, work: impl FnOnce()) -> bool {
     is_late
 }
 
-/// Kills a child, and reaps it unless it waits in the kernel for a server.
+/// Kills a child process, and reaps it unless it is blocked in the kernel, waiting for a server.
 fn end(child: &mut Child) {
     child.kill();
     child.wait(Duration::from_millis(500));

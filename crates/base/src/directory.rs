@@ -6,7 +6,8 @@ use gate::Errno;
 use gate::fs::getdents64;
 use ondisk::dirent::{Entry, entries};
 
-/// Calls `visit` for each entry of an open directory, without `.` and `..`, from where it was read last.
+/// Calls `visit` for each entry of an open directory, without `.` and `..`, beginning at the
+/// current offset of the descriptor.
 ///
 /// # Errors
 /// Those of getdents64(2).
@@ -17,7 +18,7 @@ pub fn each_entry(dir: impl AsFd, mut visit: impl FnMut(&Entry<'_>)) -> Result<(
     })
 }
 
-/// The same, until `visit` fails.
+/// Calls `visit` for each entry of an open directory like [`each_entry`], until `visit` fails.
 ///
 /// # Errors
 /// Those of getdents64(2), and that of `visit`.

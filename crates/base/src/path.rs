@@ -58,7 +58,7 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The absolute path of a directory, without a system call on the directory, which could hang. `..`
-/// remains: after a symbolic link, that is not the directory above.
+/// remains: after a symbolic link, `..` is not the directory that contains the link.
 ///
 /// # Errors
 /// The working directory has no path.

@@ -12,8 +12,8 @@ use gate::sync::{Condvar, Mutex, RwLock};
 /// A piece of work for a thread.
 pub struct Task<'scope, T, F> {
     thread: Option<ScopedJoinHandle<'scope, Option<T>>>,
-    /// The closure until it begins: a closure cannot be recovered from a thread that fails to
-    /// start.
+    /// The closure until it begins. It is shared with the thread, because a closure cannot be
+    /// recovered from a thread that fails to start.
     work: Arc<Mutex<Option<F>>>,
 }
 
@@ -38,7 +38,8 @@ fn run<T, F: FnOnce() -> T>(work: &Mutex<Option<F>>) -> Option<T> {
 }
 
 impl<T, F: FnOnce() -> T> Task<'_, T, F> {
-    /// Waits for the result. The error is the panic value, as for a thread.
+    /// Waits for the result. The error is the value that the work panicked with, as in
+    /// [`std::thread::JoinHandle::join`].
     pub fn join(self) -> Result<T> {
         let done = match self.thread {
             Some(thread) => thread.join()?,
@@ -104,9 +105,9 @@ pub fn together<I: Send, T: Send>(
     })
 }
 
-/// Runs `work` for each of `count` items, in any order. `start` starts the threads, each of which
-/// calls the given function with its own state. After an error no further item begins; returns the
-/// first error.
+/// Runs `work` for each of `count` items, in any order. `start` starts the threads, and each thread
+/// calls the function that `start` gets, with the thread's own state. After an error no further
+/// item begins; returns the first error.
 pub fn share<S, E: Send>(
     count: usize,
     start: impl FnOnce(&(dyn Fn(S) + Sync)),
@@ -188,7 +189,7 @@ struct QueueState<T, E> {
     waiting: Vec<T>,
     /// Number of tasks that are waiting or running.
     left: usize,
-    /// A task has failed, or a thread has panicked: no further task begins.
+    /// Whether a task has failed, or a thread has panicked: then no further task begins.
     is_stopped: bool,
     error: Option<E>,
 }
@@ -265,7 +266,7 @@ impl<T, E> Drop for RunningTask<'_, T, E> {
 }
 
 /// Calls a function if the thread panics while this value is alive, so that other threads do not
-/// wait for it forever.
+/// wait for the panicked thread forever.
 pub struct OnPanic<F: Fn()>(pub F);
 
 impl<F: Fn()> Drop for OnPanic<F> {

@@ -12,7 +12,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// From real, user and system time.
+    /// Converts real, user and system time to seconds.
     pub fn new([real, user, sys]: [Duration; 3]) -> Times {
         Times {
             real: real.as_secs_f64(),
@@ -22,7 +22,8 @@ impl Times {
     }
 }
 
-/// Mean, median, maximum, minimum and standard deviation of a sample, as in the tables of 1988.
+/// Mean, median, maximum, minimum and standard deviation of a sample, as in the tables of the
+/// papers of 1988.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Stats {
@@ -30,8 +31,8 @@ pub struct Stats {
     pub median: f64,
     pub max: f64,
     pub min: f64,
-    /// The standard deviation of the sample (with n - 1); 0 for a single value. The papers do not
-    /// say whether they divide by n or n - 1.
+    /// The standard deviation of the sample (with n - 1); 0 for a single value. The papers of 1988
+    /// do not say whether they divide by n or n - 1.
     pub std_dev: f64,
 }
 
@@ -64,18 +65,18 @@ impl Stats {
         })
     }
 
-    /// The statistics of one of the times of several runs; `None` if there are none.
+    /// The statistics of one of the times over several runs; `None` without runs.
     pub fn from_runs(runs: &[Times], time: fn(&Times) -> f64) -> Option<Stats> {
         Stats::from_values(runs.iter().map(time))
     }
 }
 
-/// The median of a time over several runs, in seconds; `None` if there are none.
+/// The median of one of the times over several runs, in seconds; `None` without runs.
 pub fn median(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
     Stats::from_runs(runs, time).map(|stats| stats.median)
 }
 
-/// The median of a time over several runs, in milliseconds; `None` if there are none.
+/// The median of one of the times over several runs, in milliseconds; `None` without runs.
 pub fn median_ms(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
     median(runs, time).map(|seconds| 1000.0 * seconds)
 }

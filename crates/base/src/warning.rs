@@ -25,7 +25,7 @@ pub trait WarningReason: std::error::Error + Any + Send + Sync {
     }
 
     /// Whether entries may exist that were not found: at the path of the warning or below it, or
-    /// anywhere if it has no path.
+    /// anywhere if the warning has no path.
     fn hides_entries(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ impl Warnings {
         &self.kept
     }
 
-    /// Restores warnings that were taken, before those that were added since.
+    /// Puts warnings back that were taken, in front of those that were added since then.
     pub fn put_back(&mut self, mut taken: Vec<Warning>) {
         let lengths = taken
             .iter()
@@ -131,8 +131,8 @@ impl Warning {
         }
     }
 
-    /// Whether entries may exist that were not found: at the path or below it, or anywhere if there
-    /// is no path.
+    /// Whether entries may exist that were not found: at the path of the warning or below it, or
+    /// anywhere if the warning has no path.
     pub fn hides_entries(&self) -> bool {
         self.gate.is_some() || self.reason.hides_entries()
     }

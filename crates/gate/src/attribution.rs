@@ -25,12 +25,12 @@ use crate::watch::{attributing, set_attributing};
 /// The program's activity that a call belongs to: the rows of the first table of the Multics memo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Function {
-    /// Any other activity.
+    /// Any activity that no other variant covers.
     #[default]
     Other,
     /// Reading metadata of entries.
     Information,
-    /// Calls for their effect: opening and closing a file, giving an archive its name.
+    /// System calls made for their effect: opening and closing a file, giving an archive its name.
     Effect,
     /// Reading the contents of files.
     Copy,
@@ -117,7 +117,7 @@ type ChargeBySubject = [CallCharge; 3];
 struct Running {
     /// CPU time of the process when [`set_phase`] was last called.
     phase_start: Duration,
-    /// CPU time since then of threads that had set their own function.
+    /// CPU time since `phase_start` of threads that had set their own function.
     switched: Duration,
     switches: [u32; Function::ALL.len()],
     costs: Costs,
@@ -211,8 +211,8 @@ pub fn set_phase(function: Function) {
     });
 }
 
-/// Sets the function of this thread; with `None`, that of the process applies again. Returns the
-/// previous one.
+/// Sets the function of this thread; with `None`, the function of the process applies again.
+/// Returns the previous function of the thread.
 fn switch_function(to: Option<Function>) -> Option<Function> {
     if !attributing() {
         return None;

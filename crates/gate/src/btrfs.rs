@@ -127,7 +127,8 @@ pub fn space_info(fd: impl AsFd, buffer: &mut [u64]) -> Result<usize> {
     buffer.fill(0);
     buffer[0] = room as u64; // space_slots
     let to = buffer.as_mut_ptr();
-    // SAFETY: `buffer` begins with the head, whose space_slots says how many records there is room for after it.
+    // SAFETY: `buffer` begins with the head, whose space_slots says how many records there is room
+    // for after it.
     unsafe { syscall!(Gate::BtrfsSpaceInfo, fd.as_fd(), request, to) }?;
     Ok((buffer[1] as usize).min(room))
 }

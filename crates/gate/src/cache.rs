@@ -38,7 +38,7 @@ pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
     })
 }
 
-/// A mapping of a file that is never accessed: only for [`FileMapping::mincore`].
+/// A mapping of a file, only for [`FileMapping::mincore`]: the mapped memory is never accessed.
 #[derive(Debug)]
 pub struct FileMapping(Mapped);
 

@@ -25,7 +25,7 @@ pub fn boot_time() -> u64 {
     nanoseconds(libc::CLOCK_BOOTTIME)
 }
 
-/// Microseconds since 1970, the clock of "Exploring file systems".
+/// Microseconds since 1970, by the call that the paper "Exploring file systems" used as its clock.
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]
 pub fn time_of_day() -> u64 {
@@ -40,7 +40,7 @@ pub fn time_of_day() -> u64 {
         .wrapping_add(t.tv_usec as u64)
 }
 
-/// The time that a file changed now gets: that of the kernel's last tick.
+/// The timestamp that the kernel gives to a file that is changed now: the time of its last tick.
 /// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
 /// `CLOCK_REALTIME_COARSE`
 pub fn of_files() -> Time {
@@ -138,8 +138,8 @@ pub fn empty_call() {
 /// System call number of [`empty_file_call`].
 pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
 
-/// A system call that does nothing, but that meters of file-system work count: it fails with
-/// `EBADF`. [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+/// A system call that does nothing, because it fails with `EBADF`, but that meters of file-system
+/// work count. [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
 #[inline]
 pub fn empty_file_call() {
     // SAFETY: no pointers.

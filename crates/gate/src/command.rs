@@ -1,9 +1,10 @@
 //! A command that is forked, but waits before its execve(2) until its meter is ready.
 //!
 //! The command gets the environment, descriptors, terminal, process group, signal mask and
-//! dispositions that this process was started with. Between [`HeldCommand::go`] and its execve(2) it makes
-//! no file-system call, so that a meter need not subtract any. These calls are not counted: they
-//! are not file-system work.
+//! The command gets the environment, descriptors, terminal, process group, signal mask and
+//! dispositions that this process was started with. Between [`HeldCommand::go`] and its execve(2)
+//! the child makes no file-system call, so that a meter need not subtract any. The system calls of
+//! this module are not counted: they are not file-system work.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -31,12 +32,13 @@ pub enum StartError {
     NotRun(Errno),
 }
 
-/// A forked process that waits for [`HeldCommand::go`] to become the command. Dropping this kills the
-/// process; it also exits when this process ends.
+/// A forked process that waits for [`HeldCommand::go`] to become the command. Dropping this value
+/// kills the child process, which also exits when its parent ends.
 pub struct HeldCommand(Option<Running>);
 
 impl HeldCommand {
-    /// Forks. After [`HeldCommand::go`] the child runs `prepare`, and then execve(2) with these arguments.
+    /// Forks. After [`HeldCommand::go`] the child runs `prepare`, and then execve(2) with these
+    /// arguments.
     ///
     /// `prepare` runs in the fork of a process that may have several threads: it may make system
     /// calls, but must not allocate, take a lock, or panic.
@@ -98,8 +100,8 @@ impl Drop for HeldCommand {
     }
 }
 
-/// In the child: waits for [`HeldCommand::go`] and executes the program. Returns only if that failed or
-/// the parent ended.
+/// In the child: waits for [`HeldCommand::go`] and executes the program. Returns only if execve(2)
+/// failed or the parent ended.
 fn become_command(
     words: &SharedWords,
     parent: libc::pid_t,
@@ -146,6 +148,7 @@ fn become_command(
 }
 
 unsafe extern "C" {
+    /// The environment of this process:
     /// [environ(7)](https://man7.org/linux/man-pages/man7/environ.7.html)
     static environ: *const *const c_char;
 }
@@ -191,7 +194,9 @@ impl Running {
         self.change(libc::WNOHANG)
     }
 
-    /// Handles the next state change of the command; returns how it ended, if that is the change.
+    /// Handles the next state change of the command, if any; `options` are those of wait4(2), such
+    /// as `WNOHANG`. Returns how the command ended, if it has; stops this process if the command
+    /// has stopped.
     fn change(&mut self, options: c_int) -> Result<Option<ProcessEnd>> {
         let changed = process::wait4(self.pid, options | libc::WUNTRACED)?;
         if let Some(StateChange::Stopped(signal)) = changed {
@@ -231,7 +236,7 @@ impl Running {
             // shell controls.
             libc::kill(libc::getpid(), signal);
             libc::sigaction(signal, &raw const handled, std::ptr::null_mut());
-            // Another thread may handle SIGCONT: wait until it has.
+            // A different thread may handle SIGCONT, so wait until a thread has handled the signal.
             for _ in 0..10 {
                 if SUSPENDED.load(Ordering::SeqCst) {
                     libc::usleep(1000);
@@ -265,7 +270,7 @@ impl Running {
     }
 }
 
-/// Id of the command that signals are passed on to; 0 for none.
+/// Id of the command that signals are passed on to; 0 if no command runs.
 static TARGET: AtomicI32 = AtomicI32::new(0);
 /// Whether a signal in [`ENDING`] has arrived while there was no command.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -274,17 +279,17 @@ static SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// Whether a [`Signals`] exists: only one command at a time gets signals.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Signals that ask a process to end. Without a command, they ask this process.
+/// Signals that ask a process to end: the command, or this process if no command runs.
 const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// A handler that passes signals on to a command until it is dropped: those in [`ENDING`], SIGTSTP,
-/// SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH, if another process sent them; the command gets signals
-/// of the terminal itself. They have no effect on this process, except that SIGTSTP stops it
-/// without a command. Ignored signals stay ignored.
+/// A signal handler that passes signals on to a command until this value is dropped: those in
+/// [`ENDING`], SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH, if another process sent them; the
+/// command gets signals of the terminal itself. The signals have no effect on this process, except
+/// that SIGTSTP stops this process if no command runs. Ignored signals stay ignored.
 struct Signals(HandledSignals<9>);
 
 impl Signals {
-    /// `None` if this process runs a different command already.
+    /// Installs the handler; `None` if this process runs a different command already.
     fn pass_on_to(pid: libc::pid_t) -> Option<Signals> {
         if TAKEN.swap(true, Ordering::SeqCst) {
             return None;
@@ -311,8 +316,8 @@ impl Drop for Signals {
 
 extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
     let target = TARGET.load(Ordering::SeqCst);
-    // SAFETY: the kernel passes a live siginfo to a handler with SA_SIGINFO, with the sender of a signal
-    // from a process; errno is restored.
+    // SAFETY: the kernel passes a live siginfo to a handler with SA_SIGINFO, with the sender of a
+    // signal from a process; errno is restored.
     unsafe {
         let errno = *libc::__errno_location();
         let is_from_process = (*info).si_code <= 0;
@@ -343,7 +348,7 @@ fn terminal() -> Option<OwnedFd> {
     }
 }
 
-/// Blocks all signals of the calling thread until it is dropped.
+/// Blocks all signals of the calling thread until this value is dropped.
 struct Mask(libc::sigset_t);
 
 impl Mask {
@@ -371,7 +376,7 @@ impl Drop for Mask {
 
 /// Signals whose disposition this program changes: Rust's runtime ignores SIGPIPE before `main`; a
 /// parent that waits must not ignore SIGCHLD; SIGXFSZ is ignored, so that write(2) returns the
-/// error. A command needs the inherited ones.
+/// error. A command must get the dispositions that this process inherited.
 const OUR_OWN: [c_int; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 /// By index in [`OUR_OWN`]: whether the signal was ignored when the program started.
 static WERE_IGNORED: [AtomicBool; OUR_OWN.len()] =

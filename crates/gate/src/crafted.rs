@@ -1,6 +1,6 @@
 //! Results that a test returns in place of the kernel, for ioctls that read the structures of a
-//! file system: so an engine meets any bytes without a disk that has them. Only in builds with
-//! debug assertions, for tests and fuzz targets.
+//! file system: a test can give an engine any bytes without a disk that contains them. Only in
+//! builds with debug assertions, for tests and fuzz targets.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ pub trait Answers: Send + Sync {
     fn tree_search_v2(&self, key: &SearchKey, buffer: &mut [u8]) -> Result<usize>;
     fn get_subvol_info(&self) -> [u8; SUBVOL_INFO_LEN];
     fn xfs_fsgeometry(&self) -> [u8; GEOMETRY_LEN];
-    /// Fills some of the rows; returns their number, and the inode number to continue from.
+    /// Fills some of the rows in place of the ioctl; returns their number, and the inode number to
+    /// continue from.
     fn xfs_bulkstat(
         &self,
         group: u32,
@@ -25,8 +26,8 @@ pub trait Answers: Send + Sync {
 
 static ANSWERS: Mutex<Option<Arc<dyn Answers>>> = Mutex::new(None);
 
-/// Replaces the results of these ioctls in this process; with `None`, the kernel's results are used
-/// again.
+/// Replaces the results of the ioctls in [`Answers`] in this process; with `None`, the kernel's
+/// results are used again.
 pub fn answer_by(answers: Option<Arc<dyn Answers>>) {
     *ANSWERS.lock() = answers;
 }

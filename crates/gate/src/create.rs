@@ -37,7 +37,7 @@ pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     )
 }
 
-/// The type of file that [`mknodat`] creates; a device with its number.
+/// The type of file that [`mknodat`] creates, with the device number of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Node {
@@ -113,8 +113,9 @@ pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
     unsafe { syscall!(Gate::Fchmod, fd.as_fd(), mode & 0o7777) }.map(drop)
 }
 
-/// Changes the permissions of a file; an empty name means the descriptor itself, which may be one
-/// of `O_PATH`. [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html), since Linux 6.6
+/// Changes the permissions of a file; an empty name means the descriptor itself, which may have
+/// been opened with `O_PATH`. [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html),
+/// since Linux 6.6
 ///
 /// # Errors
 /// `EOPNOTSUPP` for a symlink; `ENOSYS` on an older kernel.
@@ -134,7 +135,7 @@ pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
 /// Access and modification time for utimensat(2); `None` keeps a time (`UTIME_OMIT`).
 fn timespecs(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
     [atime, mtime].map(|time| match time {
-        // Nanoseconds of a second and more have special meanings (UTIME_NOW, UTIME_OMIT).
+        // Values of a second and more in `tv_nsec` have special meanings (UTIME_NOW, UTIME_OMIT).
         Some(t) => libc::timespec {
             tv_sec: t.sec,
             tv_nsec: t.nsec.min(999_999_999).into(),

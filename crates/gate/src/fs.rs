@@ -67,11 +67,12 @@ pub struct Statx {
 /// attribute, and asks no server.
 ///
 /// If a sandbox does not implement statx(2), or a seccomp filter does not permit it, newfstatat(2)
-/// is called instead: without birth time, attributes and mount id. [`has_statx`] says which.
+/// is called instead: without birth time, attributes and mount id. [`has_statx`] tells whether
+/// statx(2) works.
 ///
 /// # Errors
-/// `ENOSYS` or `EPERM` in such a sandbox with [`AtFlags::STATX_DONT_SYNC`]: newfstatat may wait for a
-/// server.
+/// `ENOSYS` or `EPERM` in such a sandbox with [`AtFlags::STATX_DONT_SYNC`]: newfstatat may wait for
+/// a server.
 pub fn statx(dir: impl AsFd, name: &CStr, at: AtFlags, want: StatxMask) -> Result<Statx> {
     let dir = dir.as_fd();
     let has_substitute = !at.contains(AtFlags::STATX_DONT_SYNC);
@@ -88,7 +89,7 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: AtFlags, want: StatxMask) -> Resul
 static STATX: NewerCall = NewerCall::new();
 
 /// Whether [`statx`] returns birth times, attributes and mount ids if the kernel and the file
-/// system have them; `true` until the call was found missing.
+/// system have them; `true` until statx(2) was found to be missing.
 pub fn has_statx() -> bool {
     !STATX.is_missing()
 }
@@ -245,7 +246,7 @@ pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
     unsafe { syscall!(Gate::Pread64, fd.as_fd(), at, len, offset) }
 }
 
-/// The `SEEK_*` of [`lseek`].
+/// The `SEEK_*` constant to pass to [`lseek`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "lseek(2) describes them")]
 #[repr(i32)]
@@ -266,7 +267,7 @@ pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
     unsafe { syscall!(Gate::Lseek, fd.as_fd(), offset, whence as i32) }.map(|at| at as u64)
 }
 
-/// The `POSIX_FADV_*` of [`fadvise64`].
+/// The `POSIX_FADV_*` constant to pass to [`fadvise64`].
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "posix_fadvise(2) describes them")]
 #[repr(i32)]

@@ -11,8 +11,8 @@ const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// The first signal that has arrived; 0 for none.
 static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
-/// Until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for [`pending_signal`];
-/// a second signal ends the process at once. Ignored signals stay ignored.
+/// Until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for
+/// [`pending_signal`]; a second signal ends the process at once. Ignored signals stay ignored.
 pub fn defer_signals() -> Guard {
     extern "C" fn on_signal(signal: c_int, _: *const libc::siginfo_t, _: *const c_void) {
         ARRIVED.store(signal, Ordering::SeqCst);
@@ -26,22 +26,23 @@ pub fn pending_signal() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Records a signal that ended another process, as if it had arrived here, if it is SIGINT, SIGTERM
-/// or SIGHUP and none is recorded. Raising it instead would end this process if the same signal
-/// also arrives here, as it does for a whole process group.
+/// Records a signal that ended another process, as if the signal had arrived here, if it is SIGINT,
+/// SIGTERM or SIGHUP and no signal is recorded yet. Raising the signal instead would end this
+/// process if the same signal also arrives here, as it does for a whole process group.
 pub fn record(signal: i32) {
     if SIGNALS.contains(&signal) {
         let _ = ARRIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-/// Ends [`defer_signals`] in a child that has nothing to clean up: SIGINT, SIGTERM and SIGHUP end the child.
+/// Ends [`defer_signals`] in a child that has nothing to clean up: SIGINT, SIGTERM and SIGHUP end
+/// the child.
 pub fn end_hold() {
     forget_handlers(SIGNALS);
 }
 
-/// Changes [`defer_signals`] in a child that must clean up, so that repeated signals are recorded, too: the
-/// child gets both the terminal's signal and the one that its parent passes on.
+/// Changes [`defer_signals`] in a child that must clean up, so that repeated signals are recorded,
+/// too: the child gets both the terminal's signal and the one that its parent passes on.
 pub fn record_all() {
     for signal in SIGNALS {
         let mut action = disposition(signal);
@@ -51,9 +52,9 @@ pub fn record_all() {
     }
 }
 
-/// Ends [`defer_signals`] when nothing is left to clean up, instead of dropping [`Guard`]: the next signal
-/// ends the process. If a signal has arrived, SIGTERM is ignored, since another process may be
-/// about to pass the same signal on ([`crate::process::Child::ask_to_stop`]).
+/// Ends [`defer_signals`] when nothing is left to clean up, instead of dropping [`Guard`]: the next
+/// signal ends the process. If a signal has arrived, SIGTERM is ignored, since another process may
+/// be about to pass the same signal on ([`crate::process::Child::ask_to_stop`]).
 pub fn let_go(guard: Guard) {
     if pending_signal().is_some() {
         set_disposition(libc::SIGTERM, libc::SIG_IGN);
@@ -77,8 +78,8 @@ pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Keeps the signal dispositions from before [`defer_signals`]. Dropping the guard restores them, and raises
-/// the recorded signal.
+/// Keeps the signal dispositions from before [`defer_signals`]. Dropping the guard restores them,
+/// and raises the recorded signal.
 pub struct Guard(HandledSignals<3>);
 
 impl Drop for Guard {

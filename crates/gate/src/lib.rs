@@ -1,9 +1,8 @@
-//! The only door to the kernel.
+//! The only crate that makes system calls for file-system work.
 //!
 //! Multics called an entry into ring zero a *gate*; here a gate is a system call, under the
 //! kernel's own name. Every file-system call of the program is a function of this crate: typed,
-//! safe, counted, and timed under [`meter::set_profiling`]. Nothing else in the workspace enters
-//! the kernel for file-system work.
+//! safe, counted, and timed under [`meter::set_profiling`].
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -15,7 +14,7 @@
 //! | [`sync`] | locks without poison |
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
 //! | [`throttle`] | a limit of the calls per second |
-//! | `watch` | what is done with each call besides counting it |
+//! | `watch` | flags: whether calls are timed, charged, delayed |
 //! | [`attribution`] | charges calls and CPU time to the functions of a dump |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
@@ -31,10 +30,10 @@
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`heap`] | settings of the C library's allocator |
 //! | [`interrupt`] | interruption by signals, for code that has to clean up |
-//! | [`long`] | the same calls on names longer than `PATH_MAX` |
-//! | [`lookup`] | lookups of names, nothing else |
+//! | [`long`] | calls on names longer than `PATH_MAX` |
+//! | [`lookup`] | lookups of names, at minimum cost |
 //! | [`machine`] | the machine's kernel, memory, processors, terminal |
-//! | [`mark`] | marks of processes, which others find in the list of locks |
+//! | [`mark`] | marks of processes, which other processes find in the list of locks |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | clocks of the CPU time of other threads: `perf_event_open` |
@@ -49,7 +48,8 @@
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number ([`Errno`]). A gate that the kernel lacks returns
-//! `ENOSYS`; gates that are called often cache that ([`mount::listmount`]).
+//! `ENOSYS`; functions for gates that are called often remember a missing gate
+//! ([`mount::listmount`]).
 
 #[cfg(not(all(
     target_os = "linux",

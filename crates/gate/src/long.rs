@@ -41,7 +41,7 @@ impl SplitPath<'_> {
 pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<SplitPath<'a>> {
     let mut from: Option<Fd> = None;
     let rest = match name {
-        // An empty name goes to the system call, which returns its error.
+        // Pass an empty name to the system call, which returns the error.
         [] => Cow::Borrowed(c""),
         name => cut(name, |piece| {
             let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
@@ -99,7 +99,7 @@ pub fn statx_long(name: &[u8], at: AtFlags, want: StatxMask) -> Result<Statx> {
 /// opens the removed directory, so that each use fails with `ESTALE`, until cached attributes
 /// expire (`acdirmin` in nfs(5)).
 pub fn refresh_parent(name: &[u8]) {
-    // Ignore errors: opening `name` returns them, too.
+    // Ignore errors: the caller gets the same errors when it opens `name`.
     let _ = statx_long(
         parent(name),
         AtFlags::STATX_FORCE_SYNC,
@@ -116,8 +116,8 @@ pub fn parent(name: &[u8]) -> &[u8] {
     }
 }
 
-/// Splits a path into the directory to open, `.` if the text has none, and the name there: what follows the
-/// last slash.
+/// Splits a path into the directory to open, `.` if the text has none, and the name there: what
+/// follows the last slash.
 pub fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(slash) => (&path[..slash.max(1)], &path[slash + 1..]),

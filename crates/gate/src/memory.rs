@@ -107,7 +107,8 @@ unsafe impl Atomic for AtomicU64 {}
 pub struct SharedWords(Mapped);
 
 impl SharedWords {
-    /// Maps `len` words (at least one), all 0, that stay shared with children.
+    /// Maps `len` 64-bit words (at least one), all 0, which this process and the children that it
+    /// forks share.
     pub fn new(len: usize) -> Result<SharedWords> {
         let bytes = len.max(1).checked_mul(size_of::<AtomicU64>());
         let (bytes, flags) = (
@@ -168,7 +169,7 @@ impl RingMemory {
         self.size
     }
 
-    /// A read or write position in the first page.
+    /// The read or the write position of the ring buffer, which is in the first page at `offset`.
     pub(crate) fn position(&self, offset: usize) -> Option<&AtomicU64> {
         self.mapped.atomic(offset)
     }

@@ -117,7 +117,7 @@ impl Drop for FlushAtEnd {
     }
 }
 
-/// Adds the counts of a child process, so that the process's tally is that of `strace -f`.
+/// Adds the counts of a child process, so that this process's tally is that of `strace -f`.
 pub fn add(tally: &Tally) {
     COUNTS.with(|counts| counts.add(tally));
 }
@@ -158,8 +158,8 @@ fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[inline]
 fn count(gate: Gate, failed: bool) {
-    // Does not count if the thread's cells are dropped already, as for a descriptor that is closed
-    // later.
+    // A call is not counted once the thread's cells are dropped, such as the close of a descriptor
+    // that is dropped after them.
     let _ = COUNTS.try_with(|counts| {
         counts.count(gate, CALLS, 1);
         counts.count(gate, ERRORS, u64::from(failed));

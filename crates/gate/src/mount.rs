@@ -108,8 +108,9 @@ pub fn umount_detach(name: &CStr) -> Result<()> {
 }
 
 /// Clones one mount, without the mounts on top of it, into a detached tree, which shows the files
-/// beneath those. The clone is gone when its descriptor and those opened from it are closed.
-/// [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html), `OPEN_TREE_CLONE`
+/// that those mounts cover. The clone is gone when its descriptor and those opened from it are
+/// closed. [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html),
+/// `OPEN_TREE_CLONE`
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN` in the mount namespace's user namespace; `EINVAL` if mounts are

@@ -36,8 +36,8 @@ impl TaskClock {
     /// including those that have ended.
     ///
     /// # Errors
-    /// `ESRCH`; `EACCES` if /proc/sys/kernel/perf_event_paranoid or a seccomp filter forbids it;
-    /// `EMFILE`.
+    /// `ESRCH` if the thread has ended; `EACCES` if /proc/sys/kernel/perf_event_paranoid or a
+    /// seccomp filter forbids it; `EMFILE` if too many descriptors are open.
     pub fn open(tid: u32) -> Result<TaskClock> {
         const SOFTWARE: u32 = 1;
         const TASK_CLOCK: u64 = 1;

@@ -36,13 +36,13 @@ pub struct ProcessEnd {
 /// Whether [`expect_one_thread`] was called, so that [`Child::fork`] refuses with several threads.
 static MUST_HAVE_ONE_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// From now on, [`Child::fork`] refuses to fork a process with several threads. Not for test
-/// programs, whose tests are threads, and for programs with a library that has its own threads.
+/// From now on, [`Child::fork`] refuses to fork a process with several threads. Do not call this in
+/// test programs, whose tests are threads, or in programs with a library that has its own threads.
 pub fn expect_one_thread() {
     MUST_HAVE_ONE_THREAD.store(true, Relaxed);
 }
 
-/// Whether this process has only one thread, or will have within `longest`.
+/// Whether this process has only one thread, now or within the time `longest`.
 fn has_one_thread(longest: Duration) -> bool {
     let until = Instant::now() + longest;
     while threads().is_some_and(|threads| threads > 1) {
@@ -60,8 +60,8 @@ fn threads() -> Option<u32> {
     Some(seen.nlink.saturating_sub(2))
 }
 
-/// A forked process. Dropping this kills the process, and reaps it if it is dead by then; otherwise
-/// init does after this process has ended.
+/// A forked process. Dropping this value kills the child, and reaps it if it is dead by then;
+/// otherwise init reaps it after this process has ended.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -333,7 +333,7 @@ pub fn is_root() -> bool {
     is_me(0)
 }
 
-/// User and group id that own the files which this process creates.
+/// Effective user and group id of this process, which own the files that it creates.
 pub fn ids() -> (u32, u32) {
     // SAFETY: neither call can fail or touches memory.
     unsafe { (libc::geteuid(), libc::getegid()) }
@@ -350,8 +350,8 @@ pub fn reset_sigchld() {
     set_disposition(libc::SIGCHLD, libc::SIG_DFL);
 }
 
-/// Resets SIGPIPE, which Rust ignores at start-up: a closed pipe then ends the process, as other
-/// command-line tools.
+/// Resets SIGPIPE, which Rust ignores at start-up: writing to a closed pipe then ends the process,
+/// as in other command-line tools.
 pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
@@ -440,7 +440,8 @@ mod tests {
     fn threads_are_counted_as_the_kernel_counts_them() {
         let waiting = std::thread::spawn(std::thread::park);
         assert!(threads().unwrap() >= 2);
-        // In a child, because `expect_one_thread` cannot be undone, and the child has one thread.
+        // Run the test in a child process, which has one thread: `expect_one_thread` cannot be
+        // undone.
         let mut child = Child::fork(|| {
             expect_one_thread();
             assert!(has_one_thread(LIMIT) && Child::fork(|| {}).is_ok());

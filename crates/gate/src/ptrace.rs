@@ -35,8 +35,8 @@ fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usiz
 }
 
 /// Traces a process and its future children and threads, without stopping it: the calls that a
-/// [filter](crate::seccomp) stops at, their returns, and execve(2). The processes are killed when
-/// this thread ends.
+/// [filter](crate::seccomp) stops at, their returns, and execve(2). The kernel kills the traced
+/// processes when the tracing thread ends.
 ///
 /// # Errors
 /// `EPERM` if the process is traced already, has more privilege, or a container or
@@ -53,9 +53,9 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC;
 
-/// Traces a running thread, and its future children and threads. When this thread ends, the kernel
-/// detaches them, and they continue. The traced thread stops soon, with [`PtraceStop::Begins`]: until
-/// then its calls cause no stops.
+/// Traces a running thread, and its future children and threads. When the tracing thread ends, the
+/// kernel detaches the traced threads, and they continue. The traced thread stops soon, with
+/// [`PtraceStop::Begins`]: until then its calls cause no stops.
 ///
 /// # Errors
 /// The errors of [`seize`]; `ESRCH` if the thread has ended.
@@ -64,7 +64,7 @@ pub fn attach(tid: u32) -> Result<()> {
     interrupt(tid)
 }
 
-/// Makes a traced thread stop soon, with [`PtraceStop::Begins`] unless it stops for another reason
+/// Makes a traced thread stop soon, with [`PtraceStop::Begins`] unless a different stop comes
 /// before.
 ///
 /// # Errors
@@ -88,15 +88,16 @@ pub enum PtraceStop {
     Enters,
     /// The thread returns from a system call.
     Returns,
-    /// The thread has created a process or thread, whose id is [`event_message`]. The new one stops
-    /// too, with [`PtraceStop::Begins`], before or after this stop.
+    /// The thread has created a process or thread, whose id is [`event_message`]. The new process
+    /// or thread stops too, with [`PtraceStop::Begins`], before or after this stop.
     Makes,
     /// execve(2) has loaded another program, and is about to return. The thread now has the
     /// process's id; [`event_message`] is its previous id.
     Execs,
     /// The thread was just created, or continues after [`ResumeMode::Listen`].
     Begins,
-    /// This signal, such as SIGSTOP, has stopped the thread's process: [`ResumeMode::Listen`] must follow.
+    /// This signal, such as SIGSTOP, has stopped the thread's process: [`ResumeMode::Listen`] must
+    /// follow.
     Group(i32),
     /// The thread is about to get this signal, which [`resume`] must deliver.
     Signal(i32),
@@ -107,7 +108,7 @@ pub enum PtraceStop {
 pub enum ThreadEvent {
     /// The thread has stopped, until [`resume`].
     Stopped(PtraceStop),
-    /// The thread has ended. The times are 0 unless they were requested.
+    /// The thread has ended. The CPU times are 0 unless [`wait`] was called with `times`.
     Ended(ProcessEnd),
 }
 
@@ -319,7 +320,8 @@ const REGISTERS: Option<RegisterIndices> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Gets or sets the first `len` bytes of the general registers. Returns them, and how many bytes there are.
+/// Gets or sets the first `len` bytes of the general registers. Returns the registers, and the
+/// number of bytes that the kernel read or wrote.
 fn registers(
     request: c_long,
     tid: u32,

@@ -12,13 +12,14 @@ pub const BULKSTAT_LEN: usize = 192;
 /// A range of keys, in the order of (object, type, offset).
 #[derive(Clone, Copy, Debug)]
 pub struct SearchKey {
-    /// Id of the tree; 0 for that of the subvolume which contains the descriptor.
+    /// Id of the tree to search; 0 for the tree of the subvolume which contains the descriptor.
     pub tree: u64,
     /// The first key of the search range.
     pub first: (u64, u8, u64),
     /// The last key of the search range.
     pub last: (u64, u8, u64),
-    /// Only leaves written in this transaction or later are searched.
+    /// Minimum transaction id: only B-tree leaves written in this transaction or later are
+    /// searched.
     pub min_transid: u64,
     /// Maximum number of items to return.
     pub items: u32,

@@ -15,7 +15,8 @@ pub const ARCH: u32 = if cfg!(target_arch = "x86_64") {
     0
 };
 
-/// Offsets in `struct seccomp_data`.
+/// Offset of the system call number in `struct seccomp_data`; [`ARCH_AT`] is the offset of the
+/// architecture.
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
 /// Offset of the lower half of the first argument: both supported architectures are little-endian.

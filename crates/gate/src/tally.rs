@@ -114,7 +114,7 @@ impl Tally {
         self.combine(other, |a, b| a + b);
     }
 
-    /// The counts since `earlier` was taken.
+    /// The difference between this tally and one that was taken earlier.
     pub fn since(&self, earlier: &Tally) -> Tally {
         let mut difference = self.clone();
         difference.combine(earlier, u64::saturating_sub);

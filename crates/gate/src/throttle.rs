@@ -27,7 +27,7 @@ pub fn limit_rate(rate: u64, processes: usize) {
     watch::set_limiting();
 }
 
-/// The delays so far; `None` if no limit of the calls per second is set.
+/// The delays of all threads so far; `None` if no limit of the calls per second is set.
 pub fn delays() -> Option<Delays> {
     watch::limiting().then(|| Delays {
         number: NUMBER.load(Relaxed),

@@ -6,7 +6,7 @@ use crate::fs::Statx;
 use crate::process::ids;
 use crate::{Errno, Result};
 
-/// Whether a file has an access control list, by the result of reading its attribute [`ACL`].
+/// Whether a file has an access control list, given the result of reading its attribute [`ACL`].
 pub fn has_acl(read: Result<()>) -> bool {
     !matches!(read, Err(Errno::ENODATA | Errno::EOPNOTSUPP))
 }

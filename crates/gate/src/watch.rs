@@ -1,5 +1,5 @@
 //! Flags of the process for the treatment of each call besides counting it: timing, charging,
-//! delaying. They are read once per call.
+//! delaying. Each call reads the flags once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

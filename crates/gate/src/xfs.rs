@@ -29,7 +29,8 @@ pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     Ok(geometry)
 }
 
-/// 64-bit words of a `struct xfs_fsop_counts`: free blocks, free realtime extents, free inodes, allocated inodes.
+/// 64-bit words of a `struct xfs_fsop_counts`: free blocks, free realtime extents, free inodes,
+/// allocated inodes.
 pub const COUNTS_LEN: usize = 4;
 
 /// Counts the blocks and inodes of the file system that contains an open file.

@@ -34,8 +34,8 @@ pub struct Attach<'a> {
 }
 
 impl Attach<'_> {
-    /// Checks that at least one of the processes exists and that a meter can attach to each that
-    /// does; for a cgroup, that its directory is one.
+    /// Checks that at least one of the processes exists, and that a meter can attach to each
+    /// existing one. For a cgroup, checks that the path is the directory of a cgroup.
     ///
     /// # Errors
     /// The first process or cgroup that cannot be attached to, and why.

@@ -29,7 +29,7 @@ pub struct Call<'a> {
     /// The string of the first path argument at entry, truncated to [`LONGEST_NAME`]. `None`
     /// without a path argument, or if the string cannot be read (a bad or null pointer).
     pub name: Option<&'a [u8]>,
-    /// The string of the second path argument, as of rename(2) or link(2).
+    /// The string of the second path argument, for calls such as rename(2) or link(2).
     pub other: Option<&'a [u8]>,
     /// The return value: 0 or more, or the negative error number (-512 and the like for a call that
     /// is restarted after a signal, as strace shows it). `None` if the thread ended in the call.
@@ -49,8 +49,8 @@ impl Call<'_> {
     }
 }
 
-/// A call of this many nanoseconds or more counts as waiting: for a disk, a server, or the other
-/// end of a pipe.
+/// Minimum duration in nanoseconds of a call that counts as waiting: for a disk, a server, or the
+/// other end of a pipe.
 pub const LONG_CALL: u64 = 1_000_000;
 
 /// A slow call, reported although the limit of individually reported calls has been reached.
@@ -201,7 +201,7 @@ pub enum MeterReason {
     Requested,
     /// This meter reports every call individually, and loses none.
     Exact,
-    /// This is the cheapest meter that works here. These cheaper ones were refused.
+    /// This meter is the cheapest one that works here. The listed cheaper meters were refused.
     Cheapest(Vec<Refusal>),
 }
 
@@ -241,9 +241,9 @@ pub struct Metered {
     pub lost: u64,
     /// The time that metering cost the metered processes, summed, as far as this is known.
     pub overhead: Duration,
-    /// How the command itself ended.
+    /// How the command itself ended, apart from its descendants.
     pub ended: CommandEnd,
-    /// From the start of the command to the end of the last metered process.
+    /// Elapsed time from the start of the command to the end of the last metered process.
     pub real: Duration,
     /// User CPU time of the metered processes.
     pub user: Duration,

@@ -15,7 +15,7 @@ use crate::families::Families;
 use crate::names::{AttachedProcess, DescriptorKind};
 use crate::totals::{ProgramIndex, Sums, Totals};
 
-/// How a command ended, and the elapsed and CPU time of it and its descendants.
+/// How a command ended, and the elapsed and CPU time of the command and its descendants.
 pub(crate) struct CommandTiming {
     pub(crate) ended: CommandEnd,
     pub(crate) real: Duration,

@@ -70,8 +70,8 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// Reads the CPU times of the processes periodically, as those of an ended process are gone.
-    /// Their split into user and system time is not in the clocks.
+    /// Reads the CPU times of the processes periodically, because the kernel forgets those of an
+    /// ended process. The clocks do not split CPU time into user and system time.
     pub(crate) fn update(&mut self) {
         const INTERVAL: u64 = 100_000_000;
         let now = clock::monotonic();
@@ -90,8 +90,8 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// User and system time until now. Without clocks, the time of an ended process counts up to
-    /// its last reading, and includes waited-for children.
+    /// User and system time until now. Without clocks, the time of an ended process counts only up
+    /// to its last reading, and includes the time of children that it has waited for.
     pub(crate) fn times(mut self) -> (Duration, Duration) {
         self.read();
         let now = self.source.count();

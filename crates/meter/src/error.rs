@@ -223,7 +223,7 @@ pub enum WarningKind {
     /// The table of processes is full: later processes are summed up by program.
     #[error("too many processes: the later ones are summed up by program")]
     ManyProcesses,
-    /// The table of programs is full: others are summed up without a name.
+    /// The table of programs is full: further programs are summed up without a name.
     #[error("more than {0} programs: the others are summed up without a name")]
     ManyPrograms(usize),
     /// Threads were still running when the user asked fathom to stop.

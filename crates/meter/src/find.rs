@@ -15,7 +15,8 @@ use crate::error::{CommandError, Error};
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 impl Command {
-    /// The command with these words. A name without a slash is searched for along `PATH`.
+    /// Makes a command of these words: the program and its arguments. A program name without a
+    /// slash is searched for along `PATH`.
     ///
     /// # Errors
     /// If no such executable exists.

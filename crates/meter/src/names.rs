@@ -164,8 +164,8 @@ impl Names {
         self.add(fork.tid, task);
     }
 
-    /// A process executes a program: its table is no longer shared, close-on-exec descriptors are
-    /// closed, and its other threads end.
+    /// Handles the execution of a program by a process: the descriptor table is no longer shared,
+    /// close-on-exec descriptors are closed, and other threads of the process end.
     pub fn exec(&mut self, pid: u32) {
         self.find_or_add(pid, pid);
         if self.threads > 0 {
@@ -185,8 +185,8 @@ impl Names {
             // Descriptors that io_uring requests have replaced have stale names.
             let has_ring = std::mem::take(&mut table.has_ring);
             table.close_if(|_, cloexec| cloexec || has_ring);
-            // Descriptors with a name, too: after the limit of reported calls, replacing one is not
-            // reported.
+            // Replace the kinds of descriptors with a name, too: after the limit of reported calls,
+            // a call that replaces such a descriptor is not reported.
             for (fd, kind) in others {
                 table.set_unnamed(fd, kind, false);
             }
@@ -276,7 +276,8 @@ impl Names {
             .then_some(opened)
     }
 
-    /// Replaces or removes a descriptor in the table. `false` if there is no room for it.
+    /// Replaces or removes a descriptor in the table. `false` if there is no room for the
+    /// descriptor.
     fn set(&mut self, tid: u32, fd: u32, open: Option<Descriptor>) -> bool {
         let is_kept = self.change(tid, |table| {
             table.close(fd);

@@ -161,7 +161,8 @@ const FD_0_AND_2: &[usize] = &[0, 2];
 /// The number for a system call that this architecture does not have.
 const ABSENT: u32 = u32::MAX;
 
-/// Each line has the system call numbers of x86-64 and aarch64, or `_`.
+/// Makes the table of system calls. Each line has the numbers of a call on x86-64 and aarch64, or
+/// `_`.
 macro_rules! table {
     ($($x86:tt $arm:tt $name:ident $kind:ident $names:ident $fds:ident;)*) => {
         static TABLE: &[Syscall] = &[$(Syscall {

@@ -21,7 +21,8 @@ pub trait Team {
     fn rank(&self) -> usize;
     /// The number of processes; at least 1.
     fn size(&self) -> usize;
-    /// Whether it is a single process that no launcher started: there is no job, even of one rank.
+    /// Whether the team is a single process that no launcher started: there is no MPI job, not even
+    /// one with a single rank.
     fn is_alone(&self) -> bool {
         false
     }
@@ -127,7 +128,7 @@ where
 mod tests {
     use super::*;
 
-    /// A team whose other members send these bytes.
+    /// A fake team for tests, whose other members send these bytes.
     struct FakeTeam(Vec<Vec<u8>>);
 
     impl Team for FakeTeam {
@@ -157,7 +158,7 @@ mod tests {
         let sent = |failed: &Failing| encode(&failed.as_ref().err());
         let team = FakeTeam(vec![sent(&Ok(1)), sent(&failed)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
-        // Of several errors the first, in the order of ranks.
+        // If several ranks fail, the result is the first error in the order of ranks.
         let other: Failing = Err((b"/b".to_vec(), 8));
         let team = FakeTeam(vec![sent(&failed), sent(&other)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);

@@ -14,12 +14,13 @@ use mpi::traits::{Communicator, CommunicatorCollectives};
 use crate::wake::{Address, WakePipe, WakePipes};
 use crate::{MOST_BYTES, MOST_LARGE_UNDER_WAY, MOST_UNDER_WAY, Team, share};
 
-/// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
+/// All processes of an MPI job. Dropping this value calls `MPI_Finalize`, which all ranks must
+/// reach.
 pub struct Ranks {
     world: SimpleCommunicator,
     /// The pipes that wake ranks, if all ranks are on one machine.
     pipes: Option<WakePipes>,
-    // Calls MPI_Finalize, so it must be dropped after the communicator.
+    // Dropping this field calls MPI_Finalize, so it must be dropped after the communicator.
     _universe: Universe,
 }
 
@@ -29,7 +30,8 @@ impl Ranks {
     pub fn join() -> Option<Ranks> {
         let (mut universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         let world = universe.world();
-        // MPI_Buffer_attach: pages of the buffer are only touched for messages under way.
+        // A large buffer (MPI_Buffer_attach) takes little memory: only the pages for messages under
+        // way are touched.
         universe.set_buffer_size(buffer_size(world.size()));
         let mut ranks = Ranks {
             world,
@@ -41,7 +43,7 @@ impl Ranks {
     }
 
     /// Waits until all ranks call this, sleeping between checks: other MPI calls would poll all the
-    /// time, on a machine where other ranks may still work.
+    /// time, and take CPU time from ranks on the same machine that still work.
     fn wait_for_all(&self) {
         const NAPS: [Duration; 2] = [Duration::from_micros(25), Duration::from_millis(1)];
         let mut request = self.world.immediate_barrier();
@@ -69,9 +71,11 @@ impl Ranks {
 
 /// The size of a buffer for all messages that may be under way, each with MPI's overhead.
 fn buffer_size(ranks: Count) -> usize {
-    /// More than the MPI_BSEND_OVERHEAD of Open MPI (128) and of MPICH (96).
+    /// Assumed overhead of a message in bytes: more than the MPI_BSEND_OVERHEAD of Open MPI (128)
+    /// and of MPICH (96).
     const OVERHEAD: usize = 512;
-    /// The minimum size, which leaves few ranks enough space in spite of fragmentation.
+    /// The minimum size of the buffer, so that a job of few ranks has enough space in spite of
+    /// fragmentation.
     const LEAST: usize = 1 << 20;
     let ranks = usize::try_from(ranks).unwrap_or(1);
     let each = MOST_LARGE_UNDER_WAY * MOST_BYTES + MOST_UNDER_WAY * 2 * OVERHEAD;
@@ -88,12 +92,13 @@ impl Team for Ranks {
         usize::try_from(self.world.size()).unwrap_or(1)
     }
 
-    /// `MPI_Barrier`
+    /// Calls `MPI_Barrier`.
     fn barrier(&self) {
         self.world.barrier();
     }
 
-    /// `MPI_Ibarrier`, then `MPI_Allgather` of the lengths and `MPI_Allgatherv` of the bytes.
+    /// Calls `MPI_Ibarrier`, then `MPI_Allgather` for the lengths and `MPI_Allgatherv` for the
+    /// bytes.
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.wait_for_all();
         // Append a byte, so that no message is empty: Rust's address of an empty slice equals Open
@@ -121,7 +126,7 @@ impl Team for Ranks {
         starts.iter().zip(&lengths).map(message).collect()
     }
 
-    /// `MPI_Bsend`, so that two ranks that send to each other do not block each other.
+    /// Calls `MPI_Bsend`, so that two ranks that send to each other do not block each other.
     fn send(&self, to: usize, bytes: &[u8]) {
         if let Ok(to) = Count::try_from(to) {
             self.world.process_at_rank(to).buffered_send(bytes);
@@ -132,11 +137,11 @@ impl Team for Ranks {
         }
     }
 
-    /// `MPI_Improbe`, `MPI_Mrecv`
+    /// Calls `MPI_Improbe` and `MPI_Mrecv`.
     fn receive(&self) -> Option<(usize, Vec<u8>)> {
         let probe = || self.world.any_process().immediate_matched_probe();
-        // The first probe may only make the library fetch messages that have arrived; the second
-        // finds them.
+        // The first MPI_Improbe may only make the library fetch messages that have arrived; the
+        // second one finds them.
         let arrived = probe().or_else(probe)?;
         let (bytes, status) = arrived.matched_receive_vec();
         Some((usize::try_from(status.source_rank()).ok()?, bytes))

@@ -43,7 +43,8 @@ pub(crate) struct Address {
 
 impl WakePipe {
     pub(crate) fn new() -> io::Result<WakePipe> {
-        // The writing end is opened through /proc, like those of other ranks.
+        // This rank opens the writing end of its own pipe through /proc, like the pipes of other
+        // ranks.
         let (reader, _) = io::pipe()?;
         Ok(WakePipe { reader })
     }
@@ -126,7 +127,7 @@ pub(crate) struct WakePipes {
 }
 
 impl WakePipes {
-    /// Wakes a rank. If its pipe is full, a wake-up is pending anyway.
+    /// Wakes a rank. If the pipe of the rank is full, a wake-up is pending anyway.
     pub(crate) fn wake(&self, rank: usize) {
         let _ = (&self.pipes[rank]).write(&[0]);
     }

@@ -18,15 +18,17 @@ const MAP_DELETE_BATCH: c_long = 27;
 /// The supported types of BPF maps: `BPF_MAP_TYPE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Keys of any value. The kernel allocates all entries when it creates the map.
+    /// A hash table with keys of any value. The kernel allocates all entries when it creates the
+    /// map.
     Hash,
-    /// Keys 0, 1, ...; values are whole words, which user space can map ([`Map::words`]).
+    /// An array with keys 0, 1, ...; values are whole words, which user space can map
+    /// ([`Map::words`]).
     Array,
     /// An array whose entries user space reads one by one.
     Entries,
     /// The read-only array of [`Map::constants`].
     Constants,
-    /// An array with one copy per processor, for programs only.
+    /// An array with one copy per processor, which only BPF programs access.
     PercpuArray,
     /// An array of cgroups (v2): user space writes descriptors of their directories, and programs
     /// test whether a process is in one.
@@ -43,8 +45,8 @@ pub struct Map {
     entries: u32,
 }
 
-// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes missing
-// fields as 0.
+// Each struct below is the part of `union bpf_attr` that one command of bpf(2) reads. The kernel
+// takes missing fields as 0.
 
 #[repr(C)]
 #[derive(Default)]
@@ -216,7 +218,8 @@ impl Map {
         }
         let mut room = BATCH.min(self.entries.max(1) as usize);
         let (mut keys, mut values) = (vec![0u8; self.key * room], vec![0u8; self.value * room]);
-        // The kernel's position in a hash is a u32, but it may copy a whole key.
+        // The kernel's position in a hash table is a u32, but the kernel may copy as many bytes as
+        // a key has.
         let mut place = vec![0u8; self.key.max(8)];
         let mut next = place.clone();
         let mut begun = false;
@@ -312,7 +315,8 @@ mod tests {
 
     use super::*;
 
-    /// `None` without the privilege to create maps: then the test is skipped.
+    /// Creates a map for a test. `None` without the privilege to create maps: then the test is
+    /// skipped.
     fn map(kind: Kind, key: usize, value: usize, entries: u32) -> Option<Map> {
         Map::new(kind, "fathom_test", key, value, entries).ok()
     }

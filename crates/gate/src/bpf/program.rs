@@ -11,8 +11,8 @@ const PROG_LOAD: c_long = 5;
 const OBJ_GET_INFO_BY_FD: c_long = 15;
 const RAW_TRACEPOINT_OPEN: c_long = 17;
 
-// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes missing
-// fields as 0.
+// Each struct below is the part of `union bpf_attr` that one command of bpf(2) reads. The kernel
+// takes missing fields as 0.
 
 #[repr(C)]
 #[derive(Default)]

@@ -12,7 +12,7 @@ use crate::{Fd, Result};
 #[derive(Debug)]
 pub struct Ring {
     fd: Fd,
-    /// The position up to which user space has read: the only page that it may write.
+    /// The position up to which user space has read, in the only page that user space may write.
     consumer: Mapped,
     /// The position up to which programs have written, and the data.
     data: RingMemory,

@@ -7,8 +7,8 @@ use super::writer::{FOR_OWNER, NewFile, set_mode};
 use crate::fs::{Open, openat, write};
 use crate::{Errno, Fd, Result};
 
-/// A lock file, which is removed when it is dropped, and when SIGINT, SIGTERM or SIGHUP ends the
-/// process.
+/// A lock file. The file is removed when this value is dropped, and when SIGINT, SIGTERM or SIGHUP
+/// ends the process.
 #[derive(Debug)]
 pub struct LockFile {
     _name: Temporary,

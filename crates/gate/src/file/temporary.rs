@@ -12,8 +12,8 @@ use crate::long::c_string;
 use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
 
-/// A temporary name in a directory, which is removed when it is dropped, and when SIGINT, SIGTERM
-/// or SIGHUP ends the process.
+/// A temporary name in a directory. The name is removed when this value is dropped, and when
+/// SIGINT, SIGTERM or SIGHUP ends the process.
 #[derive(Debug)]
 pub(super) struct Temporary {
     pub(super) dir: Fd,

@@ -26,12 +26,12 @@ pub(super) const FOR_OWNER: u32 = 0o600;
 /// permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permissions {
-    /// Everybody, restricted by the umask.
+    /// Everybody may read and write the file, restricted by the umask.
     Public,
-    /// The owner only, or the mode of [`set_private_mode`].
+    /// Only the owner may read and write the file, unless [`set_private_mode`] has set a mode.
     Private,
-    /// This mode, whatever the umask, even if a file is replaced; the owner only, if the file
-    /// system does not support setting a mode.
+    /// The file gets exactly this mode, whatever the umask, even if it replaces a file. If the file
+    /// system does not support setting a mode, only the owner may access the file.
     Exactly(u32),
 }
 
@@ -46,8 +46,8 @@ pub fn set_private_mode(mode: u32) {
 }
 
 /// Creates an `O_TMPFILE`; `None` if the file system or the kernel does not support it, or has no
-/// space for it. A file with a name may still succeed: for that, XFS first flushes data for which
-/// it has reserved too much space.
+/// space for it. Creating a file with a name may succeed even then: XFS first flushes data for
+/// which it has reserved too much space.
 fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     match create(dir, c".", libc::O_TMPFILE | libc::O_WRONLY, mode) {
         Ok(fd) => Ok(Some(fd)),
@@ -64,7 +64,7 @@ fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     }
 }
 
-/// Sets the mode of a new file; ignores that a file system does not support it.
+/// Sets the mode of a new file. A file system that does not support setting a mode is no error.
 pub(super) fn set_mode(fd: &Fd, mode: u32) -> Result<()> {
     match fchmod(fd, mode) {
         Err(Errno::EPERM | Errno::EOPNOTSUPP) => Ok(()),
@@ -135,7 +135,7 @@ impl NewFile {
 }
 
 /// A file being written. [`Writer::publish`] gives the file its name, replacing any file with that
-/// name; without it, the file disappears. A device, a FIFO or the name of a descriptor
+/// name; an unpublished file disappears. A device, a FIFO or the name of a descriptor
 /// (`/dev/stdout`) is written directly.
 #[derive(Debug)]
 pub struct Writer {
@@ -168,7 +168,7 @@ enum Destination {
     Special(OpenPlace, Statx),
     /// A regular file, and its attributes if it exists.
     File(OpenPlace, Option<Statx>),
-    /// A directory.
+    /// The path leads to a directory.
     Directory(OpenPlace),
 }
 
@@ -270,7 +270,7 @@ pub fn open_directory(path: &[u8]) -> Result<Fd> {
 impl Destination {
     /// Resolves a path, following symlinks, including dangling ones.
     fn follow(path: &[u8]) -> std::result::Result<Destination, Refusal> {
-        /// The kernel's own limit (`MAXSYMLINKS`).
+        /// The kernel's limit of symlinks in a path (`MAXSYMLINKS`).
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
             matches!(path, b"/dev/stdout" | b"/dev/stderr")
@@ -392,7 +392,7 @@ impl Writer {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
         let mode = mode & 0o777;
-        // Without privilege, chown(2) of the owner fails, but that of the group may succeed.
+        // Without privilege, chown(2) fails to change the owner, but may change the group.
         let has_group = [uid, SAME]
             .into_iter()
             .any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
@@ -405,7 +405,7 @@ impl Writer {
     /// # Errors
     /// `EBADF` if standard output was closed.
     pub fn stdout() -> Result<Writer> {
-        // For a closed standard output, Rust's runtime has opened /dev/null.
+        // If standard output was closed at start, Rust's runtime has opened /dev/null in its place.
         if crate::command::was_closed(1) {
             return Err(Errno::EBADF);
         }
@@ -543,8 +543,8 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     match linkat(fd, c"", dir, name, AtFlags::EMPTY_PATH) {
-        // linkat(2) with an empty path needs CAP_DAC_READ_SEARCH before Linux 6.10; through /proc
-        // it does not.
+        // linkat(2) with an empty path needs CAP_DAC_READ_SEARCH before Linux 6.10; linking the
+        // path in /proc/self/fd does not.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
             linkat(CWD, &in_proc(fd, b"")?, dir, name, AtFlags::SYMLINK_FOLLOW)
         }
@@ -554,8 +554,9 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
 
 /// Gives an `O_TMPFILE` a name that exists, replacing the file. linkat(2) cannot replace, so the
 /// file first gets a temporary name, and is renamed. The temporary name depends only on the final
-/// one: the file that a killed process left is removed by the next. A process that writes the same
-/// file at the same time may remove the name; then try again.
+/// name, so that the next process removes the file that a killed process left. A process that
+/// writes the same file at the same time may remove the temporary name: then the function tries
+/// again.
 fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     const TRIES: u32 = 100;
     let mut temporary = Temporary::named(dir, c_string(temporary_name(name).as_bytes())?);
@@ -576,7 +577,8 @@ fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     Err(Errno::EEXIST)
 }
 
-/// A different name for each file, by FNV-1a, of a length that every file system supports.
+/// A temporary name for a file: an FNV-1a hash of the final name, so that files get different
+/// names, of a length that every file system supports.
 fn temporary_name(name: &CStr) -> String {
     let hash = name
         .to_bytes()

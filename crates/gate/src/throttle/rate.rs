@@ -7,7 +7,8 @@ use std::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Unused time slots expire after this time, in nanoseconds. A thread oversleeps by less.
+/// Time in nanoseconds after which unused time slots expire. A thread oversleeps by less than this,
+/// so that oversleeping loses no slots.
 const CREDIT: u64 = SECOND / 20;
 
 struct Bucket {
@@ -28,8 +29,8 @@ impl Bucket {
         }
     }
 
-    /// Reserves the next time slot; returns how long to wait for it. The first n calls take at
-    /// least n - 1 intervals, because there is no credit from before the first call.
+    /// Reserves the next time slot; returns the nanoseconds to wait for the slot. The first n calls
+    /// take at least n - 1 intervals, because there is no credit from before the first call.
     fn take(&self, now: u64) -> u64 {
         let oldest = now.saturating_sub(CREDIT);
         let after = |next: u64| Some(next.max(oldest).saturating_add(self.interval));
@@ -55,7 +56,8 @@ pub(super) fn take() -> u64 {
 mod tests {
     use super::*;
 
-    /// The times of calls by one thread, which does other work for `between` after each.
+    /// The times at which a simulated thread makes calls, if it does other work for the time
+    /// `between` after each call.
     fn moments(bucket: &Bucket, calls: usize, between: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut now = 0;
         let call = |nth| {
@@ -83,7 +85,7 @@ mod tests {
             for (nth, moment) in (0..).zip(&moments) {
                 assert!(*moment >= nth * bucket.interval, "{rate}: {moments:?}");
             }
-            // Of the slots that were not used in that second, only those within the credit can
+            // Of the slots that were not used in the idle second, only those within the credit can
             // still be used.
             let most = (CREDIT / bucket.interval) as usize + 1;
             let later = moments[51..].get(most..).unwrap_or_default();

@@ -142,7 +142,7 @@ impl<'a> ThreadRegistrar<'a> {
 
     /// Creates a slot, the map entry of a process, without threads; returns its number.
     fn new_slot(&self, pid: u32) -> gate::Result<u64> {
-        // The same numbering as in the BPF programs.
+        // Number the slots like the BPF programs do.
         let number = clock::monotonic() >> 10 << 22 | u64::from(pid);
         let mut value = [0; slot::LEN as usize];
         let mut put = |at: i16, bytes: &[u8]| {

@@ -132,8 +132,8 @@ impl BpfObjects {
         BpfObjects::with(needed(&machine::uname().kernel), find, room, calls, joins)
     }
 
-    /// [`BpfObjects::new`] with these programs. Zeroing tens of megabytes, verifying programs and parsing
-    /// BTF run in parallel threads.
+    /// [`BpfObjects::new`] with these programs. Zeroing tens of megabytes, verifying programs and
+    /// parsing BTF run in parallel threads.
     pub(super) fn with(
         wanted: &[Tracepoint],
         find: impl FnOnce() -> Result<Types, Unavailable> + Send,

@@ -17,7 +17,8 @@ pub(super) struct Config {
     /// Fill of the ring buffer in bytes at which user space is woken.
     pub(super) watermark: u32,
     pub(super) joins: Option<Joins>,
-    /// Programs have a `_2` duplicate that runs if the kernel skips the first.
+    /// Whether each BPF program has a `_2` duplicate, which runs if the kernel skips the first
+    /// program.
     pub(super) has_second: bool,
     /// The offset in `task_struct` at which `fathom_look` starts to output.
     pub(super) look_from: u64,
@@ -83,8 +84,8 @@ pub(super) struct Registers {
     pub(super) compat: [i32; 2],
 }
 
-/// r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs: asm/ptrace.h of x86-64 from byte 56 on. The code
-/// segment of 32-bit programs is 0x23.
+/// The registers from byte 56 of `struct pt_regs` on: r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs
+/// (asm/ptrace.h of x86-64). The code segment of 32-bit programs is 0x23.
 #[cfg(target_arch = "x86_64")]
 pub(super) const REGISTERS: Registers = Registers {
     copied: 56,
@@ -95,8 +96,8 @@ pub(super) const REGISTERS: Registers = Registers {
     compat: [0xffff, 0x23],
 };
 
-/// x0 to x30, sp, pc, then pstate, which has a bit for 32-bit programs; then the original x0 and
-/// the system call number.
+/// The registers: x0 to x30, sp, pc, then pstate, which has a bit for 32-bit programs; then the
+/// original x0 and the system call number.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const REGISTERS: Registers = Registers {
     copied: 0,
@@ -190,7 +191,7 @@ pub(super) mod shared {
     pub(crate) const EMPTY_CALL: usize = 10;
     /// Not 0 while user space sleeps and wants to be woken.
     pub(crate) const ASLEEP: usize = 11;
-    /// Not 0 when the child process has found `SEEN` set; then `LIVE` includes it.
+    /// Not 0 when the child process has found `SEEN` set; from then on `LIVE` includes the child.
     pub(crate) const BEGUN: usize = 12;
     /// Number of calls of metered threads for whose return the kernel ran no BPF program.
     pub(crate) const MISSED: usize = 14;
@@ -258,8 +259,8 @@ pub(super) mod bucket {
     pub(crate) const PER_TASK: u32 = 2;
 }
 
-/// Calls of one kind (number and error) by a thread. Each kind maps to one place among the sums of
-/// the thread, and flushes a different kind in that place to its cell.
+/// Calls of one kind (number and error) by a thread. Each kind has one place among the sums of the
+/// thread. If a different kind occupies the place, that kind's sum is first flushed to its cell.
 pub(super) mod sum {
     use crate::syscalls::NUMBERS;
 

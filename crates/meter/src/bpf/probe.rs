@@ -21,7 +21,8 @@ pub(super) fn find() -> Result<Types, Unavailable> {
 /// Reads the `task_struct` of a thread of fathom other than the main thread, because its pid and
 /// tgid differ.
 pub(super) fn probe() -> Result<Types, Unavailable> {
-    /// Pieces overlap, so that no pair of ids is split between two.
+    /// Bytes by which the pieces of a `task_struct` overlap, so that no pair of ids is split
+    /// between two pieces.
     const OVERLAP: usize = 8;
     const PIECES: usize = 6;
     const ROOM: u32 = 64 << 10;

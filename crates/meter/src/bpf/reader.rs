@@ -29,9 +29,11 @@ use crate::names::AttachedProcess;
 use crate::syscalls::NUMBERS;
 use crate::totals::{self, ProgramIndex, Sums};
 
-/// Sleep after a read with records: more will come, and reading few at a time costs more.
+/// Time to sleep after a read with records: more records will come, and reading few at a time costs
+/// more.
 const BUSY: Duration = Duration::from_millis(1);
-/// Sleep after a read without records; the watermark and the last thread's exit end it early.
+/// Time to sleep after a read without records. The ring buffer's watermark and the last thread's
+/// exit end this sleep early.
 const IDLE: Duration = Duration::from_millis(100);
 /// The maximum number of reported calls: the BPF programs count down in a signed word.
 pub(super) const MOST_REPORTED: u64 = i64::MAX as u64;
@@ -45,7 +47,7 @@ pub(super) trait ProcessFinder {
     fn find(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u32>, Error>;
 }
 
-/// How further processes come to be metered, besides the attached ones and their children.
+/// How further processes become metered, besides the attached processes and their children.
 pub(super) enum JoinPolicy<'f> {
     None,
     /// All threads of a cgroup2, or of the machine, are metered from their next call on.
@@ -59,7 +61,8 @@ pub(super) struct Reader<'a> {
     words: &'a SharedWords,
     maps: &'a Maps,
     collector: Collector<'a>,
-    /// The maximum number of calls to report, and the number read so far.
+    /// The maximum number of calls to report individually; the next field is the number read so
+    /// far.
     wanted: u64,
     read: u64,
     /// Long names of the current call of each thread, by tid.
@@ -106,21 +109,21 @@ impl<'a> Reader<'a> {
         self.collector.warnings.push(kind);
     }
 
-    /// A running process is metered from now on, in this slot.
+    /// Records that a running process is metered from now on, and that this slot counts its calls.
     pub(super) fn attached(&mut self, slot: u64, process: &AttachedProcess) {
         let program = self.collector.totals.program(&process.program);
         self.programs.insert(slot, program);
         self.collector.attach(process);
     }
 
-    /// Threads of running processes may be metered from now on; `joined` knows the open files of
-    /// these.
+    /// Prepares for threads of running processes that will be metered at their next call; `joined`
+    /// has the open files of these processes.
     pub(super) fn expect(&mut self, joined: JoinedProcesses) {
         self.joined = joined;
     }
 
-    /// Reads until this time of `CLOCK_MONOTONIC`, or until a signal asks fathom to stop; if no
-    /// further process can `come`, also until no metered thread is left.
+    /// Reads the ring buffer until this time of `CLOCK_MONOTONIC`, or until a signal asks fathom to
+    /// stop; if no further process can `come`, also until no metered thread is left.
     pub(super) fn follow_attached(
         &mut self,
         ring: &mut Ring,
@@ -146,8 +149,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads until no metered thread is left, or until the command has ended and a signal asks
-    /// fathom to stop.
+    /// Reads the ring buffer until no metered thread is left, or until the command has ended and a
+    /// signal asks fathom to stop.
     pub(super) fn follow(
         &mut self,
         running: &mut Running,
@@ -178,7 +181,8 @@ impl<'a> Reader<'a> {
         Ok(CommandEnd::from(&ended))
     }
 
-    /// Removes ended processes from maps that fill up, and waits for records, at most for `most`.
+    /// Removes ended processes from maps that fill up, and waits for records, for at most the time
+    /// `most`.
     fn pause(&mut self, records: usize, ring: &Ring, most: Duration) -> gate::Result<()> {
         self.tick()?;
         let most = self
@@ -271,7 +275,7 @@ impl<'a> Reader<'a> {
             return;
         }
         let mut value = [0; slot::LEN as usize];
-        // A process that has ended since may have no slot any more.
+        // A process that has ended after its call may have no slot any more.
         let found = self.maps.slots.lookup(&slot.to_ne_bytes(), &mut value);
         let program = self.programs.get(&double(&value, slot::PROGRAM));
         let program = program.filter(|_| found.is_ok()).copied();
@@ -326,8 +330,8 @@ impl<'a> Reader<'a> {
             || made(shared::CELLS, self.cells_before) > u64::from(self.maps.cells.entries() / 4)
     }
 
-    /// Sums up the calls of ended processes, or of all, and deletes their slots and cells from the
-    /// maps.
+    /// Sums up the calls of ended processes, or of all processes, and deletes the slots and cells
+    /// of these processes from the maps.
     fn harvest(&mut self, all: bool) -> gate::Result<()> {
         self.slots_before = self.shared(shared::SLOTS);
         self.cells_before = self.shared(shared::CELLS);

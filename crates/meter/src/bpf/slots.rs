@@ -78,7 +78,8 @@ impl SlotSelection {
         })
     }
 
-    /// Sums up the calls of live threads, and adds their unfinished calls to `read`.
+    /// Sums up the calls of live threads. Adds to `read` the number of calls to be reported that
+    /// have not returned yet.
     pub(super) fn each_task(
         &self,
         maps: &Maps,

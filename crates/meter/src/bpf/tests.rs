@@ -110,8 +110,8 @@ fn calls_whose_return_is_skipped_are_lost() {
     let metered = metered_by(|name| !name.starts_with("fathom_return"));
     assert!(metered.totals.is_empty(), "{:?}", metered.totals);
     assert_eq!(metered.warnings, [WarningKind::Lost(metered.lost)]);
-    // The difference: the last call of each of the 7 processes is counted nevertheless, and
-    // exit_group(2) is lost in addition.
+    // The difference is at most two calls for each of the 7 processes: the last call of a process
+    // is counted nevertheless, and its exit_group(2) is lost in addition.
     assert!(
         metered.lost.abs_diff(all) <= 14,
         "{} of {all}",
@@ -168,7 +168,8 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     if let Err(why) = Bpf.check() {
         return skip(why);
     }
-    // Records of programs with long names fill the ring. Then 30 reads wait.
+    // The script first fills the ring buffer with records of programs with long names. Then `busy`
+    // makes this number of read(2) calls that wait.
     const LONG: u64 = 30;
     let script = "p=$(printf %0450d 0 | tr 0 /)bin/true; i=0; while [ $i -lt 600 ]; do $p; i=$((i + 1)); done; \
          \"$0\" wait 30";
@@ -179,7 +180,7 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     let mut lives = LifecycleCounter::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     drop(unread);
-    // On a busy machine, more calls take that long.
+    // On a busy machine, more calls than these take long enough to be reported as long calls.
     let calls: u64 = by_number(&metered).values().map(|(n, _)| n).sum();
     assert!(
         (LONG..calls).contains(&metered.lost),

@@ -47,8 +47,9 @@ impl DescriptorKind {
         }
     }
 
-    /// The kind to report for a call with several descriptors: a file if one of them is. If the
-    /// call was long enough to have waited, the other descriptor, which may be a pipe.
+    /// The kind to report for a call with several descriptors. For a short call: a file if one of
+    /// the descriptors is a file. For a call that was long enough to have waited: the kind of the
+    /// other descriptor, which may be a pipe.
     pub(crate) fn of_all(
         kinds: impl Iterator<Item = DescriptorKind>,
         is_long: bool,

@@ -76,8 +76,8 @@ impl Table {
         self.held.set(held.saturating_sub(named + unnamed));
     }
 
-    /// Closes the descriptors for which `is_closed` returns true; its second argument is
-    /// close-on-exec.
+    /// Closes the descriptors for which `is_closed` returns true; the second argument of
+    /// `is_closed` is the flag close-on-exec.
     pub(super) fn close_if(&mut self, is_closed: impl Fn(u32, bool) -> bool) {
         let open = self.open.iter().map(|(fd, open)| (*fd, open.cloexec));
         let unnamed = self.unnamed.iter().map(|(fd, open)| (*fd, open.cloexec));
@@ -87,7 +87,7 @@ impl Table {
         closed.into_iter().for_each(|fd| self.close(fd));
     }
 
-    /// Whether this number of bytes more fits below the limit.
+    /// Whether this number of additional bytes fits below the limit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.held.get() + bytes <= MOST_BYTES
     }

@@ -248,7 +248,7 @@ fn real(name: &str) -> Path {
         .collect()
 }
 
-/// The reference: every thread has its own entry.
+/// The reference implementation, in which every thread has its own entry.
 #[derive(Default)]
 struct Reference {
     tables: Vec<BTreeMap<u32, File>>,
@@ -308,7 +308,8 @@ fn step() -> impl Strategy<Value = TableStep> {
     ]
 }
 
-/// Another implementation of `join`. The last component is no link if links were not followed.
+/// A second implementation of `join`. The last component is known to be no link if links were not
+/// followed.
 fn joined(base: Option<&Path>, name: &str, nofollow: bool) -> Option<Path> {
     let mut path = if name.starts_with('/') {
         Path::new()
@@ -467,7 +468,7 @@ impl Reference {
                 files,
                 fs,
             } => {
-                // A fork is reported for the process, not for the thread that called it.
+                // A meter reports a fork for the process, not for the thread that called fork(2).
                 if tid != pid || self.tasks.contains_key(&child) {
                     return;
                 }

@@ -62,16 +62,16 @@ impl Names {
             let found = self.asks_proc.then(|| kind::of_descriptor(call.pid, fd));
             let kind = found.flatten().unwrap_or(DescriptorKind::Unknown);
             if self.asks_proc {
-                // Set close-on-exec, which is unknown: after an exec, the kind is read from /proc
-                // again.
+                // Assume that the unknown flag close-on-exec is set: then the kind is read from
+                // /proc again after an exec.
                 self.change(tid, |table| table.set_unnamed(fd, kind, true));
             }
             kind
         })
     }
 
-    /// The kind of a descriptor that was opened by name and in which a call has waited: may be a
-    /// FIFO.
+    /// The kind of a descriptor that was opened by name and in which a call has waited: a pipe if
+    /// it is a FIFO, otherwise a file.
     fn check_fifo(&mut self, tid: u32, pid: u32, fd: u32) -> DescriptorKind {
         if !kind::is_fifo(pid, fd) {
             return DescriptorKind::File;

@@ -158,7 +158,7 @@ impl Tracer<'_> {
     pub(super) fn detach_all(&mut self) {
         const LIMIT: u64 = 2_000_000_000;
         let until = clock::monotonic() + LIMIT;
-        // Threads in `early` are stopped already.
+        // Threads in `early` are stopped already, so detach from them at once.
         for tid in std::mem::take(&mut self.early) {
             let _ = ptrace::detach(tid, 0);
         }

@@ -119,15 +119,16 @@ const UNPRIVILEGED: usize = 0;
 const ELAPSED: usize = 1;
 const BUSY: usize = 2;
 const WORDS: usize = 3;
-/// Number of empty calls that measure the cost of metering, and of those before them that warm
-/// caches.
+/// Number of empty calls that measure the cost of metering, and number of empty calls before them
+/// that only warm caches.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
 /// How long to poll for the next stop before sleeping in waitpid(2).
 const POLLING: Duration = Duration::from_micros(200);
-/// How long no event may come after the command was suspended (^Z), before fathom suspends itself.
+/// Time without any event after the command was suspended (^Z), before fathom suspends itself.
 const QUIET: Duration = Duration::from_millis(20);
-/// Nanoseconds. A stop within this time, wake-up included, counts as soon.
+/// Nanoseconds. Only if the last stop came within this time, wake-up included, the tracer polls for
+/// the next stop instead of sleeping.
 const SOON: u64 = 500_000;
 
 /// Runs in the child process, just before it executes the command.
@@ -157,27 +158,31 @@ struct Tracer<'a> {
     root: u32,
     poller: Poller,
     queue: Queue,
-    /// execve(2) of the command's own program has happened.
+    /// Whether the execve(2) of the command's own program has happened.
     has_begun: bool,
     /// Nanoseconds of each empty call before the exec of the command, and their median.
     empty_calls: Vec<u64>,
     empty_call: u64,
-    /// Some process has outlived its parent, so its CPU time is not in that of fathom's children.
+    /// Whether some process has outlived its parent: the CPU time of that process is not in the CPU
+    /// time of fathom's children.
     has_orphans: bool,
     user: Duration,
     sys: Duration,
-    /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
+    /// Whether the kernel lacks `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
     lacks_syscall_info: bool,
     is_ending: bool,
-    /// Number of processes whose threads came and went too fast to find all.
+    /// Number of processes whose threads started and ended too fast for the meter to find all of
+    /// them.
     unfollowed: u64,
-    /// Nanoseconds that stopped threads have waited for fathom after it noticed the stop.
+    /// Nanoseconds that stopped threads have waited for fathom, counted from when fathom noticed
+    /// the stop.
     stopped_for: u64,
     /// Time of the last stop, in nanoseconds of `CLOCK_MONOTONIC`.
     came_at: u64,
-    /// The signal that suspended the command, and the time of it.
+    /// The signal that suspended the command, and the time of this signal.
     suspended: Option<(i32, u64)>,
-    /// Maximum time that [`Tracer::wait`] waits if there are no intervals.
+    /// Maximum time that [`Tracer::wait`] waits for an event; an interval of the listener may end
+    /// the wait earlier.
     limit: Option<Duration>,
     /// On virtual machines, keeps idle processors from halting: each ptrace stop has to wake one.
     _awake: Option<Fd>,
@@ -240,7 +245,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A new thread begins, or a thread continues after SIGCONT.
+    /// Continues a new thread, or a thread that continues after SIGCONT.
     fn begins(&mut self, tid: u32) {
         if self.is_of_command(tid) {
             self.suspended = None;
@@ -248,7 +253,7 @@ impl<'a> Tracer<'a> {
         self.resume(tid, 0);
     }
 
-    /// A signal such as SIGTSTP has suspended the process of a thread.
+    /// Handles the suspension of a thread's process by a signal such as SIGTSTP.
     fn stops(&mut self, tid: u32, signal: i32) {
         let _ = ptrace::resume(tid, ResumeMode::Listen, 0);
         if self.is_of_command(tid) && self.suspended.is_none() {
@@ -317,8 +322,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The state of a stopped thread. Before Linux 5.3 its registers tell the call, and its earlier
-    /// stops tell entry from return.
+    /// The state of a stopped thread. Before Linux 5.3 the thread's registers tell the call, and
+    /// its earlier stops tell entry from return.
     fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<StoppedThread> {
         if !self.lacks_syscall_info {
             match ptrace::syscall_info(tid) {
@@ -361,8 +366,8 @@ impl<'a> Tracer<'a> {
         let _ = ptrace::resume(tid, how, signal);
     }
 
-    /// A thread enters a call. A thread that stops at all calls may stop here twice: at syscall
-    /// entry and at this meter's seccomp filter.
+    /// Handles the entry of a thread into a call. A thread that stops at all calls may stop here
+    /// twice: at syscall entry and at this meter's seccomp filter.
     fn enter(&mut self, tid: u32) {
         let (number, args) = match self.doing(tid, false) {
             Ok(StoppedThread {
@@ -402,7 +407,7 @@ impl<'a> Tracer<'a> {
         self.resume(tid, 0);
     }
 
-    /// A call returns at the time `now`.
+    /// Handles the return of a call at the time `now`.
     fn leave(&mut self, tid: u32, now: u64) {
         let is_inside = self.threads.get(&tid).is_some_and(|it| it.is_inside);
         let call = self.doing(tid, is_inside).ok().and_then(|doing| doing.call);

@@ -33,7 +33,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread has created a process or a thread.
+    /// Handles the creation of a process or a thread by the thread `by`.
     pub(super) fn fork(&mut self, by: u32) {
         let parent = self.threads.get(&by).map(|thread| thread.pid);
         if let (Ok(tid), Some(parent)) = (ptrace::event_message(by), parent) {
@@ -84,8 +84,9 @@ impl Tracer<'_> {
         self.collector.to.fork(fork);
     }
 
-    /// Begins threads whose fork is never reported: those whose creators were killed first, and
-    /// those of the process `of` that has lost its other threads. /proc tells their processes.
+    /// Begins to trace threads whose fork is never reported: threads whose creators were killed
+    /// first, and threads of the process `of` that has lost its other threads. /proc tells their
+    /// processes.
     fn begin_early(&mut self, of: Option<u32>) {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
@@ -110,8 +111,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A process executed a program. Its other threads have ended, and the calling thread has taken
-    /// over the id of the process.
+    /// Handles the execution of a program by a process. Its other threads have ended, and the
+    /// calling thread has taken over the id of the process.
     pub(super) fn exec(&mut self, pid: u32) {
         let former = ptrace::event_message(pid).unwrap_or(pid);
         let threads = self.threads.iter();
@@ -190,7 +191,7 @@ impl Tracer<'_> {
         self.begin_early(None);
     }
 
-    /// A thread ended; with the main thread, its process.
+    /// Handles the end of a thread; if the thread is the main thread, also the end of its process.
     pub(super) fn exit(&mut self, tid: u32) {
         let Some(pid) = self.remove(tid) else { return };
         if pid == tid

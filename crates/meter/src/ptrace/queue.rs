@@ -25,7 +25,7 @@ pub(super) struct Queue {
     open: u32,
 }
 
-/// Nanoseconds. A shorter call was not delayed by the queue.
+/// Duration in nanoseconds. A shorter call is taken as not delayed by the queue.
 const SHORT: u64 = 20_000;
 /// The maximum number of [`RunDelay`] files to keep open.
 const MOST_OPEN: u32 = 256;

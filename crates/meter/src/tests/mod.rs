@@ -63,19 +63,20 @@ impl Listener for ReportedEvents {
     }
 }
 
-/// Report all calls individually.
+/// Number of calls to report individually: all.
 const ALL: u64 = u64::MAX;
 
 /// The program `busy.c`, built once.
 pub(crate) fn busy() -> OsString {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        // Built under a temporary name, because another test process may run `busy` meanwhile.
+        // Build the program under a temporary name, because another test process may run `busy`
+        // meanwhile.
         let at = std::env::current_exe().unwrap().with_file_name("busy");
         let new = at.with_extension(std::process::id().to_string());
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/busy.c");
-        // Static, because cargo sets LD_LIBRARY_PATH, and the linker's search would dominate the
-        // calls.
+        // Link the program statically: cargo sets LD_LIBRARY_PATH, and the linker's search would
+        // dominate the calls.
         let done = Tool::new("cc")
             .args(["-static", "-O1", "-w", "-pthread", source, "-o"])
             .arg(&new)
@@ -209,7 +210,8 @@ fn threads_forks_and_vforks_are_followed() {
             .count();
         assert_eq!((made, threads, heard.execs.len()), (70, 8, 11), "{meter}");
         assert_eq!(heard.exits.len(), 79, "{meter}");
-        // 8 threads 100 times, 50 forks, and 10 execs of `touch_files`.
+        // `touch_files` makes two failed lookups. It is called 100 times by each of 8 threads, once
+        // by each of 50 forks, and once by each of 10 execs.
         let missing = heard.calls.iter().filter(|call| is_missing(call));
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
@@ -223,7 +225,7 @@ fn threads_forks_and_vforks_are_followed() {
     });
 }
 
-/// The failed lookup of `touch_files` in `busy.c`, its only one.
+/// Whether a call is a failed lookup (ENOENT) by `touch_files` in `busy.c`.
 fn is_missing(call: &ReportedCall) -> bool {
     call.result == Some(-2) && ["open", "openat", "stat", "newfstatat"].contains(&call.gate)
 }
@@ -239,7 +241,7 @@ fn names_are_reported_as_they_were_given_or_not_at_all() {
                 )
             })
         };
-        // The dynamic linker may have looked up libraries before.
+        // Compare only the last calls: the dynamic linker may have looked up libraries before.
         let wrong = heard
             .calls
             .iter()
@@ -331,7 +333,8 @@ fn a_thread_that_executes_a_program_gets_the_id_of_its_process() {
             [pid, pid],
             "{meter}"
         );
-        // A different thread was opening a file.
+        // One call is unfinished: a different thread was opening a file when the program was
+        // executed.
         let unfinished: Vec<_> = heard
             .calls
             .iter()
@@ -502,7 +505,8 @@ fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     let context = || format!("{name}: {failed} of {count} failed, {calls} calls, {metered:?}");
     assert!(failed <= count + 100, "{}", context()); // a few are by the C library
     let lost = metered.lost;
-    // bpf counts in the kernel, and may lose only individual reports. ptrace loses none.
+    // The meter bpf counts in the kernel, and may lose only individual reports. ptrace loses
+    // nothing.
     assert!(failed >= count, "{}", context());
     assert!(counting.reported + lost >= calls, "{}", context());
     assert!(counting.missing + lost >= count, "{}", context());
@@ -510,7 +514,7 @@ fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     assert!(may_lose || lost == 0, "{}", context());
 }
 
-/// Number of calls for which the ring has room.
+/// Number of calls for which the ring buffer has room.
 const FIT: u64 = 2_000;
 
 #[test]
@@ -594,7 +598,7 @@ fn calls_that_come_faster_than_they_are_read_are_reported_as_lost() {
             "{}: {metered:?}",
             meter.name()
         );
-        // bpf sums up in the kernel, so its totals are complete.
+        // The meter bpf sums up in the kernel, so its totals are complete.
         assert!(calls >= MANY, "{calls}");
     });
 }
@@ -630,8 +634,8 @@ fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     (counting.reported, calls, metered.lost)
 }
 
-/// `open("/no/such")` and `exit(0)` of a 32-bit program. With an argument, it executes that instead
-/// of exiting.
+/// A 32-bit program that calls `open("/no/such")` and `exit(0)`. With an argument, it executes the
+/// argument as a program instead of exiting.
 #[cfg(target_arch = "x86_64")]
 const PROGRAM_32_BIT: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
     mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\

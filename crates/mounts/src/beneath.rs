@@ -137,7 +137,8 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
     let touch = || {
         let before = gate::meter::tally();
         let publish = || gate::meter::tally().since(&before).publish(&tally);
-        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
+        // A child that cannot be killed must not keep a directory busy.
+        let _ = gate::fs::chdir(c"/");
         let place = copy(from).and_then(|copy| {
             publish();
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
@@ -236,7 +237,8 @@ fn uncover(
         let mut copies = MountClones::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
-                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // the mount was detached with its parent
+                // The mount was detached with its parent.
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0),
                 Some(parent) if reached.contains(&parent.id) => {
                     let looked = copies.look(parent, &points[which[at]], &mut context);
                     found(at, looked, std::mem::take(&mut context.warnings).len());

@@ -271,7 +271,7 @@ fn tail(info: u32) -> Option<usize> {
         INT | 14 | 17 => 4, // also variables, declaration tags
         ARRAY => 12,
         STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // also data sections
-        ENUM | 13 => 8 * vlen(info), // also function prototypes
+        ENUM | 13 => 8 * vlen(info),                     // also function prototypes
         _ => return None,
     })
 }

@@ -2,12 +2,13 @@
 //!
 //! The parent mount is cloned, without the mounts on it, into a detached tree (open_tree with
 //! OPEN_TREE_CLONE), in which nothing covers the directory. No other process sees a change, and the
-//! clone ends with its descriptor.
+//! kernel destroys the clone when its descriptor is closed.
 //!
 //! If the parent mount is itself covered, no path leads to it. A child process with its own mount
 //! namespace then detaches the mounts that cover the parent there, one after another.
 //!
-//! If the parent's server may be gone, a process that can be killed touches the clone first.
+//! If the parent mount's server may be gone, a child process, which can be killed, touches the
+//! clone first.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -136,7 +137,8 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
     let touch = || {
         let before = gate::meter::tally();
         let publish = || gate::meter::tally().since(&before).publish(&tally);
-        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
+        // A child that cannot be killed must not keep a directory busy.
+        let _ = gate::fs::chdir(c"/");
         let place = copy(from).and_then(|copy| {
             publish();
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
@@ -160,8 +162,8 @@ fn look_under_covers(
     top: Option<u64>,
     context: &mut SearchContext<'_>,
 ) {
-    /// Words of the result for a mount point: 1, files, bytes and the number of unreadable
-    /// directories; or 2, gate and errno.
+    /// Number of words of shared memory for the result of a mount point: 1, files, bytes and the
+    /// number of unreadable directories; or 2, gate and errno.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let shared = match SharedWords::new(which.len() * WORDS + Tally::WORDS) {
@@ -213,8 +215,8 @@ fn look_under_covers(
     }
 }
 
-/// The work of the child: detaches the mounts that cover a mount until a path leads to it, then
-/// counts the files beneath the mounts on it.
+/// The work of the child: detaches the mounts that cover a mount until a path leads to that mount,
+/// then counts the files beneath the mounts on it.
 fn uncover(
     points: &[Point],
     which: &[usize],
@@ -235,7 +237,8 @@ fn uncover(
         let mut copies = MountClones::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
-                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // the mount was detached with its parent
+                // The mount was detached with its parent.
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0),
                 Some(parent) if reached.contains(&parent.id) => {
                     let looked = copies.look(parent, &points[which[at]], &mut context);
                     found(at, looked, std::mem::take(&mut context.warnings).len());
@@ -260,7 +263,7 @@ fn detach_cover(
 ) -> Result<(), (Gate, Errno)> {
     let stuck = (Gate::Umount2, Errno::ENOENT);
     let row = |id: u64| rows.iter().find(|row| row.id == id);
-    // Of `covered` and its ancestors that no path leads to, the one nearest to the root.
+    // Of `covered` and its ancestors, take the mount nearest to the root that no path reaches.
     let mut hidden = covered.and_then(row).ok_or(stuck)?;
     while let Some(above) = row(hidden.parent).filter(|above| !reached.contains(&above.id)) {
         hidden = above;

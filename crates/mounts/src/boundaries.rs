@@ -1,8 +1,8 @@
 //! Finds changes of file system that the mount table does not have: btrfs subvolumes and snapshots,
 //! automount triggers, and any other change of `st_dev` inside a mount.
 //!
-//! Only mounts of file systems that can have such changes are walked, each from its mount point,
-//! and none into another mount. Mounts whose server does not answer are skipped with a warning.
+//! Only mounts of file systems that can have such changes are walked, each from its mount point; no
+//! walk enters a different mount. Mounts whose server does not answer are skipped with a warning.
 
 use std::ffi::CStr;
 
@@ -93,7 +93,7 @@ pub fn find(
             context.failed(&root.path, Gate::Openat, errno);
             Vec::new()
         });
-        // A mount whose first answers came late may never answer the next call.
+        // A mount that has not answered all calls of the check may never answer the next call.
         let is_unfinished = |point: &Point| {
             warnings.iter().any(|warning| {
                 let reason = warning.reason::<WarningKind>();
@@ -150,7 +150,7 @@ fn walk(
             if seen.file_type != FileType::Directory
                 || seen.attributes.contains(Attributes::MOUNT_ROOT)
             {
-                return; // the mount table has this mount
+                return; // mounts are no boundaries
             }
             let is_trigger = is_autofs || seen.attributes.contains(Attributes::AUTOMOUNT);
             let entry_dev = seen.dev;

@@ -33,26 +33,27 @@ use crate::point::{MountClass, Point};
 
 /// Deadline for mounts that are checked only to decide whether to read them.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// A code outside of the kernel's errnos: a different mount covers this one by now.
+/// Result of a mount that a different mount covers by now; the kernel has no errno with this value.
 const COVERED: Errno = Errno(-1);
-/// Maximum number of children at a time.
+/// Maximum number of child processes at a time.
 const MOST: usize = 1024;
-/// Number of children that must not be stuck while mounts are left: otherwise more are started.
+/// While mounts are left to touch, children are started until this number of them is not stuck.
 const FREE: usize = 2;
 /// A child that has touched one mount for this long counts as stuck.
 const STUCK: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(2);
-/// How long to retry if no child at all can be started.
+/// Time for which fork(2) is retried if no child exists at all.
 const STARVED: Duration = Duration::from_secs(1);
 /// Maximum total time to wait until the killed children end.
 const REAP: Duration = Duration::from_millis(500);
-/// Time in which a killed process ends, unless it is blocked in a call.
+/// Time in which a killed process ends, unless it is blocked in a system call.
 const ENDS: Duration = Duration::from_millis(50);
 
-/// Shared memory for the results. Words: the index of the next mount; for each mount when it was
-/// begun, when it was done, the errno, the gate that returned it, and when the mount last answered
-/// a call (times in nanoseconds after the start, plus one); for each child the index of its mount,
-/// plus one, and its tally.
+/// The progress of a check, in words of shared memory: the index of the next mount; for each mount,
+/// the time when a child began to touch it, the time when the child was done, the errno, the gate
+/// that returned the errno, and the time when the mount last answered a call (times in nanoseconds
+/// after the start, plus one); for each child, the index of its mount, plus one, and its counts of
+/// system calls.
 struct CheckProgress {
     shared: SharedWords,
     mounts: usize,
@@ -121,7 +122,7 @@ pub fn is_doubtful(mount: &Mount) -> bool {
     may_hang(fstype) && fstype != b"autofs"
 }
 
-/// Whether each of these mounts, at these paths, does not answer in time.
+/// Finds out which of these mounts, given with their paths, do not answer within the deadline.
 ///
 /// # Errors
 /// No child can be started, so nothing is known.
@@ -196,7 +197,7 @@ pub fn check_within(
         if alive - stuck < FREE && left > 0 && crew.children.len() < places {
             crew.start(alive, FREE.max(stuck).min(left))?;
         } else if left == 0 && alive == 0 {
-            // Mounts that were taken by a child which died before it began count as hung.
+            // Mounts count as hung if a child took them, but died before it touched them.
             for at in 0..visible.len() {
                 crew.hung[at] |= !board.is_done(at);
             }
@@ -274,8 +275,8 @@ impl Crew<'_> {
             let Some(child) = slot else { continue };
             let at_work = self.board.at_work(place);
             if child.try_wait().is_some() {
-                // The child has finished, or another process has killed it while it touched a
-                // mount.
+                // The child has ended. If it did not finish its mount, another process has killed
+                // it while it touched the mount, which then counts as hung.
                 if let Some((at, _)) = at_work.filter(|&(at, _)| !self.board.is_done(at)) {
                     self.hung[at] = true;
                 }
@@ -301,7 +302,8 @@ impl Crew<'_> {
         let wanted = wanted
             .min(most.saturating_sub(alive))
             .min(self.places - self.children.len());
-        // Until it is reaped, a killed child counts towards the limit of processes.
+        // Reap killed children first: until then, the kernel counts them towards the limit of
+        // processes.
         for (_, child) in &mut self.killed {
             child.try_wait();
         }
@@ -310,7 +312,8 @@ impl Crew<'_> {
             let (board, points, visible) = (self.board, self.points, self.visible);
             match Child::fork_detached(|| work(board, place, points, visible)) {
                 Ok(child) => self.children.push(Some(child)),
-                // At the limit of processes, living children continue, and ending ones make room.
+                // If fork(2) fails because of the limit of processes, the living children continue,
+                // and every child that ends makes room for a new one.
                 Err(_) if alive > 0 => {
                     self.starved = None;
                     break;
@@ -365,8 +368,8 @@ fn verdicts(
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(errno as i32);
         let verdict = match errno {
-            // The mount was still answering when the deadline passed: its last answer came in the
-            // second half.
+            // A mount is slow, not hung, if its last answer came in the second half of the
+            // deadline: the mount was still answering when the deadline passed.
             _ if hung[at]
                 && Duration::from_nanos(answered.saturating_sub(begun)) > deadline / 2 =>
             {
@@ -397,7 +400,7 @@ fn verdicts(
                 _ => WarningKind::ReadOnlyByError,
             },
             Verdict::Stale if point.fault == Some(Fault::ShutDown) => WarningKind::ShutDown,
-            // EIO from a file system without a server: its device may still exist.
+            // EIO from a file system without a server does not prove that the device is gone.
             Verdict::Stale if errno == Errno::EIO && !point.fstype().is_some_and(may_hang) => {
                 WarningKind::Broken
             }

@@ -19,7 +19,7 @@ pub struct MethodRun {
     pub complete: bool,
 }
 
-/// Runs one method once. Its calls are added to the tally of this process.
+/// Runs one method once. The system calls of the child are added to the counts of this process.
 ///
 /// # Errors
 /// No child process can be created.
@@ -91,7 +91,7 @@ pub fn compare(
         tick(method.name(), 0);
         let mut profile = run(root, method, options, bounds)?;
         if profile.is_ok() {
-            profile = run(root, method, options, bounds)?; // with warm caches
+            profile = run(root, method, options, bounds)?; // the first run has warmed the caches
         }
         match profile {
             Ok(profile) => profiles.push(profile),

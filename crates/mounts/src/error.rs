@@ -118,7 +118,7 @@ pub enum ErrorKind {
     },
 }
 
-/// The call by which fanotify was found not to report mounts.
+/// The failed call, which shows that fanotify does not report mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} fails: {errno}", gate.name())]
 #[allow(missing_docs, reason = "the names say it")]
@@ -133,7 +133,7 @@ pub struct FanotifyRefusal {
 pub enum MissingPart {
     MountPoints,
     Boundaries,
-    /// The count of hidden files is too low, without those in the directory.
+    /// The number of hidden files, which is too low without the files in the directory.
     Count,
 }
 

@@ -1,8 +1,8 @@
 //! Faults that a file system itself reports: in its options, in its superblock, and in /sys.
 //!
-//! A single sign does not suffice. A mount may be read-only by intention; the superblock of a
-//! writable mount becomes read-only after an error, but also by `mount -o remount,ro`, which sets
-//! both. ext4 counts its errors, which is decisive.
+//! A single sign does not suffice. A mount may be read-only by intention. A superblock becomes
+//! read-only after an error, but also by `mount -o remount,ro`, which makes both the mount and the
+//! superblock read-only. ext4 has a counter of its errors, which is decisive.
 //! [ext4(5)](https://man7.org/linux/man-pages/man5/ext4.5.html)
 
 use std::collections::{HashMap, HashSet};
@@ -45,8 +45,8 @@ pub fn examine(points: &mut [Point]) {
     }
 }
 
-/// The fault of a file system, given the number of errors that ext4 has counted, and whether it was
-/// mounted writable.
+/// The fault of a file system, given the number of errors that ext4 has counted, and whether the
+/// file system was mounted writable.
 fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Option<Fault> {
     /// Types of file systems whose drivers make the superblock read-only after an error.
     const GIVE_UP: &str =

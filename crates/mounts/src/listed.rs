@@ -79,7 +79,7 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     Ok(!is_dir || seen().map_or(true, |seen| seen.file_type == FileType::Directory))
 }
 
-/// The `wanted` names that a directory lists.
+/// The names among `wanted` that a directory lists.
 ///
 /// # Errors
 /// The errors of getdents64(2).

@@ -88,8 +88,9 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
     names
 }
 
-/// Sort key for names, the best first: not a swap device, whose number other devices share; in
-/// /dev/mapper; shortest; first in byte order.
+/// Sort key for the names of a device, the best name first. Names with `swap` come last, since
+/// other devices have the same number as a swap device; then, names in /dev/mapper come first,
+/// shorter names before longer ones, and equally long names in byte order.
 fn rank(name: &[u8]) -> (bool, bool, usize, &[u8]) {
     let is_swap = name.windows(4).any(|part| part == b"swap");
     let is_mapped = name.starts_with(b"/dev/mapper/");

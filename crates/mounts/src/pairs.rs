@@ -21,7 +21,8 @@ use ondisk::{Dev, Mount};
 pub struct Pairs {
     /// Device pairs that are not yet found, with their number of occurrences in the table.
     sought: HashMap<(Dev, Dev), usize>,
-    /// For each device, how many mounts on it have not been removed.
+    /// For each device, the number of mounts on it that have not been removed from the tree of
+    /// devices.
     remaining_on: HashMap<Dev, usize>,
     /// Devices that were found before they became leaves, each with its parent devices.
     found_internal: HashMap<Dev, Vec<Dev>>,
@@ -53,7 +54,7 @@ impl Pairs {
             for row in children.get(&parent).into_iter().flatten() {
                 steps += 1;
                 if steps > table.len() {
-                    return None; // a cycle of ids
+                    return None; // the ids of the parents form a cycle
                 }
                 reached.push(row.id);
                 let pair = (row.dev, devices[&parent]);

@@ -12,7 +12,7 @@ use ondisk::Mount;
 use crate::point::MountClass;
 
 /// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
-/// keys, takes longer than all other work on a row.
+/// keys, takes longer than all other work on an entry of the table.
 #[derive(Default)]
 struct IdHasher(u64);
 

@@ -32,7 +32,7 @@ pub struct Watch {
 }
 
 enum WatchSource {
-    /// Events from fanotify; `known` has the mounts by their 64-bit ids.
+    /// Events from fanotify. `known`: the mounts that exist, by their 64-bit ids.
     Fanotify {
         group: Fd,
         known: HashMap<u64, Mount>,
@@ -120,7 +120,7 @@ impl Watch {
                 poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
             self.stopped = stopped;
             if changed {
-                self.collect()?; // includes the changes before a signal
+                self.collect()?; // report changes that came before a signal, too
             }
         }
     }
@@ -153,8 +153,8 @@ impl Watch {
                         self.pending.push_back(Change::Overflow);
                     }
                     let Some(id) = event.mount else { continue };
-                    // The kernel merges events of one mount: it was attached and then detached, or
-                    // moved.
+                    // The kernel merges the events of a mount: one event with both flags means that
+                    // the mount was attached and then detached, or was moved.
                     let detached = event.mask & FAN_MNT_DETACH != 0;
                     let attached = event.mask & FAN_MNT_ATTACH != 0;
                     is_moved |= detached && attached && known.contains_key(&id);

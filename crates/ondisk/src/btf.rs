@@ -55,8 +55,8 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// Finds the type numbers of the structs with these names, in one pass: there are a hundred
-    /// thousand types.
+    /// Finds the type numbers of the structs with these names, in one pass over all types, of which
+    /// a kernel has about a hundred thousand.
     fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
         let mut missing = N;
@@ -97,7 +97,8 @@ impl<'a> Btf<'a> {
         Some(builder.finish())
     }
 
-    /// The words of a BTF type, renumbered: names refer to `strings`, types to `extract`.
+    /// Copies a BTF type as 32-bit words with new numbers: names become offsets in `strings`, and
+    /// references become type numbers of `extract`.
     fn copy_type(
         &self,
         number: u32,
@@ -122,7 +123,7 @@ impl<'a> Btf<'a> {
                 words[3] = extract.renumber(words[3]);
                 words[4] = extract.renumber(words[4]);
             }
-            // Typedefs, qualifiers and type tags.
+            // Typedefs, qualifiers and type tags refer to one type.
             8..=11 | 18 => words[2] = extract.renumber(words[2]),
             // Drop the constants of an enumeration.
             ENUM | ENUM64 => {
@@ -161,7 +162,8 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// Types to be extracted, by their old numbers, and the new number of each, from 1 on.
+/// The BTF types to be extracted: `wanted` has their old numbers in order, `numbers` the new number
+/// of each, from 1 on.
 #[derive(Default)]
 struct Extract {
     wanted: Vec<u32>,
@@ -171,7 +173,7 @@ struct Extract {
 impl Extract {
     fn renumber(&mut self, before: u32) -> u32 {
         if before == 0 {
-            return 0; // void
+            return 0; // type number 0 means void, in every BTF
         }
         *self.numbers.entry(before).or_insert_with(|| {
             self.wanted.push(before);
@@ -264,11 +266,12 @@ fn vlen(info: u32) -> usize {
 /// Number of bytes after the header of a BTF type, by its kind.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
-        POINTER | 7..=12 | 16 | 18 => 0, // and forward declarations, typedefs, qualifiers, functions, floats
-        INT | 14 | 17 => 4,              // and variables, declaration tags
+        // also forward declarations, typedefs, qualifiers, functions, floats
+        POINTER | 7..=12 | 16 | 18 => 0,
+        INT | 14 | 17 => 4, // also variables, declaration tags
         ARRAY => 12,
-        STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // and data sections
-        ENUM | 13 => 8 * vlen(info),                     // and function prototypes
+        STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // also data sections
+        ENUM | 13 => 8 * vlen(info),                     // also function prototypes
         _ => return None,
     })
 }
@@ -278,8 +281,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `struct task { int state; union { int pid; struct { int low, tgid; }; }; int bit:1; };`, in
-    /// that order of types: int, the inner struct, the union, `task`.
+    /// BTF of `struct task { int state; union { int pid; struct { int low, tgid; }; }; int bit:1;
+    /// };`, with the types in this order: int, the inner struct, the union, `task`.
     fn sample() -> Vec<u8> {
         let strings = b"\0int\0task\0state\0pid\0low\0tgid\0bit\0";
         let name = |name: &str| {
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn pointers_of_an_extract_lead_nowhere() {
         let mut bytes = sample();
-        let union = 24 + 16 + 12 + 24; // becomes a pointer to the inner struct
+        let union = 24 + 16 + 12 + 24; // the union becomes a pointer to the inner struct
         bytes[union + 4..union + 8].copy_from_slice(&(POINTER << 24).to_ne_bytes());
         bytes[union + 8..union + 12].copy_from_slice(&2u32.to_ne_bytes());
         // Turn the members of the union into an array of pointers.
@@ -387,7 +390,8 @@ mod tests {
     #[test]
     fn a_struct_that_contains_itself_is_extracted_once() {
         let mut bytes = sample();
-        let inner = 24 + 16 + 12; // make the field `low` of the inner struct refer to its own struct
+        // Let the field `low` of the inner struct refer to its own struct.
+        let inner = 24 + 16 + 12;
         bytes[inner + 4..inner + 8].copy_from_slice(&2u32.to_ne_bytes());
         let extract = Btf::parse(&bytes).unwrap().extract([b"task"]).unwrap();
         assert_eq!(Btf::parse(&extract).unwrap().starts.len(), 4);

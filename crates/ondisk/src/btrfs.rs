@@ -37,12 +37,12 @@ pub const LAST_INODE: u64 = 256u64.wrapping_neg();
 /// Maximum length of a file name in bytes.
 const NAME_MAX: usize = 255;
 
-/// Inode numbers of the files that refer to an extent, each repeated per reference, from the
-/// `struct btrfs_data_container` of BTRFS_IOC_LOGICAL_INO_V2; `None` if the buffer was too small
-/// for all.
+/// Inode numbers of the files that refer to an extent, one per reference, from the `struct
+/// btrfs_data_container` of BTRFS_IOC_LOGICAL_INO_V2; `None` if the buffer was too small for all
+/// references.
 pub fn parse_references(buffer: &[u64]) -> Option<Vec<u64>> {
-    /// 64-bit words of the container before its elements, and words of an element (inode, offset,
-    /// subvolume).
+    /// Lengths in 64-bit words: of the container before its elements, and of an element (inode,
+    /// offset, subvolume).
     const HEAD: usize = 2;
     const ELEMENT: usize = 3;
     let counts = buffer.get(1)?.to_ne_bytes();
@@ -159,8 +159,8 @@ impl SubvolumeRoot {
 pub struct DataExtent {
     /// Address of the extent in the logical address space.
     pub start: u64,
-    /// Length of the whole extent there in bytes: that of the compressed data, and of all that was
-    /// written at once.
+    /// Length in bytes of the whole extent at this address: the length of the compressed data, and
+    /// of all data that was written as one extent, even if the file refers to a part of it.
     pub bytes: u64,
 }
 
@@ -323,8 +323,8 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     let is_ext = item.key.1 == kind::INODE_EXTREF;
     let mut rest = if is_ref || is_ext { item.data } else { &[] };
     std::iter::from_fn(move || {
-        // struct btrfs_inode_ref: index u64, name_len u16, name; an extref has parent_objectid u64
-        // before these
+        // struct btrfs_inode_ref: index u64, name_len u16, name; struct btrfs_inode_extref has
+        // parent_objectid u64 before these fields
         let before = if is_ext { 8 } else { 0 };
         let dir = if is_ext { le64(rest, 0)? } else { item.key.2 };
         let len = usize::from(le16(rest, before + 8)?);

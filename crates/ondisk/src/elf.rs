@@ -22,8 +22,8 @@ pub enum Program<'a> {
     Other,
 }
 
-/// Determines the type of a file by its first bytes. For programs as linkers write them, 4 KiB
-/// suffice.
+/// Determines the type of a file by its first bytes. In the layout that linkers use, the first 4
+/// KiB contain the path of the interpreter.
 pub fn program(head: &[u8]) -> Program<'_> {
     if let Some(rest) = head.strip_prefix(b"#!") {
         let line = rest
@@ -78,8 +78,9 @@ pub fn architecture(head: &[u8]) -> Option<(u8, u16)> {
 pub struct SearchPath {
     /// Directories, separated by colons; they may contain `$ORIGIN` and the like.
     pub value: Vec<u8>,
-    /// Whether the path is a `DT_RUNPATH`, which ld.so searches after LD_LIBRARY_PATH; otherwise a
-    /// `DT_RPATH`, which it searches before, and also for the libraries of libraries.
+    /// Whether the path is a `DT_RUNPATH`, which ld.so searches after LD_LIBRARY_PATH; otherwise
+    /// the path is a `DT_RPATH`, which ld.so searches before LD_LIBRARY_PATH, and also for the
+    /// libraries that libraries need.
     pub is_runpath: bool,
 }
 
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// An ELF file whose dynamic section has these tags, each with a string offset.
+    /// Builds an ELF file whose dynamic section has these tags, each with a string offset.
     fn with_dynamic(tags: &[(u64, u64)], strings: &[u8]) -> Vec<u8> {
         let mut file = elf(b"");
         file.resize(256, 0);

@@ -33,7 +33,7 @@ pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
             .filter(|&n| n >= 4 && n <= info.len())
         {
             if info[0] == INFO_TYPE_MNT {
-                mount = u64_at(&info[..length], 8); // after four bytes of padding
+                mount = u64_at(&info[..length], 8); // the mount id follows four bytes of padding
             }
             info = &info[length..];
         }

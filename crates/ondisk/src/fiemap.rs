@@ -19,13 +19,13 @@ impl Flags {
         self.0 & 0x8 != 0
     }
 
-    /// Whether the extent is shared: something else refers to it, too.
+    /// Whether the extent is shared: other files or extents refer to the same blocks.
     pub fn is_shared(self) -> bool {
         self.0 & 0x2000 != 0
     }
 
-    /// Whether the extent has its own known address on the device: it is neither delayed nor within
-    /// other data.
+    /// Whether the extent has a known address on the device of its own: allocation is not delayed,
+    /// and the data is neither inline nor packed together with other data.
     pub fn is_placed(self) -> bool {
         const UNKNOWN: u32 = 0x2;
         const DELALLOC: u32 = 0x4;
@@ -68,8 +68,8 @@ pub fn parse(buffer: &[u64]) -> Vec<Extent> {
         .collect()
 }
 
-/// Collects the extents of a file until there are at least `most`. `read` fills the buffer from an
-/// offset in the file on.
+/// Collects the extents of a file until at least `most` are collected or the file ends. `read`
+/// fills the buffer with extents from an offset in the file on.
 ///
 /// # Errors
 /// The errors of `read`.

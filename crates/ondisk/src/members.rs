@@ -2,9 +2,10 @@
 //! follows from it, because an archive has its members in the order of their names.
 //!
 //! A number is a varint (LEB128). The index has its version, the length of the archive before
-//! compression, and for each indexed member: the distance from the previous one, times two, plus
-//! one if the order of names begins again with it; the number of leading bytes that its name shares
-//! with the previous one; the number of remaining bytes; and these.
+//! compression, and for each indexed member: the distance from the previous indexed member, times
+//! two, plus one if the member is the first of a source, where the order of names begins again; the
+//! number of leading bytes that its name shares with the previous name; the number of remaining
+//! bytes of the name; and the remaining bytes.
 
 const VERSION: u64 = 1;
 /// Maximum length of an indexed name; members with longer names are not indexed.

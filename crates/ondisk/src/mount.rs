@@ -49,8 +49,8 @@ pub struct Mount {
     pub dev: Dev,
     /// Absolute path of the mount point from this process's root; `None` if unreachable.
     pub target: Option<Vec<u8>>,
-    /// The mounted file system. Mounts with the same content share it, since there may be
-    /// thousands.
+    /// The mounted file system. Mounts with the same content share one [`Content`], since a table
+    /// may have thousands of mounts.
     pub content: Arc<Content>,
     /// Whether the mount receives propagation from a master (`master:N` in mountinfo).
     pub slave: bool,
@@ -81,13 +81,14 @@ pub(crate) fn is_read_only(options: &[u8]) -> bool {
 
 /// Merges the options of a mount and its superblock into [`Content::options`].
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    /// Limits the time for malformed lists. The kernel has a dozen options for a mount.
+    /// Maximum number of the mount's options that an option of the superblock is compared with,
+    /// which bounds the time for malformed lists. The kernel has a dozen options for a mount.
     const MOST: usize = 32;
     let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
     let modes = words(mount).chain(words(super_block)).filter(is_mode);
     let mut all = Vec::with_capacity(mount.len() + 1 + super_block.len());
     if let Some(mode) = modes.min() {
-        push(&mut all, mode); // "ro" is less than "rw"
+        push(&mut all, mode); // "ro" sorts before "rw", so one "ro" makes the result read-only
     }
     words(mount)
         .filter(|word| !is_mode(word))

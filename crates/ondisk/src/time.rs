@@ -70,8 +70,8 @@ impl fmt::Display for Time {
     }
 }
 
-/// Formats seconds since 1970 as a UTC time of ISO 8601: `2023-11-14T22:13:20`. Every number has
-/// one.
+/// Formats seconds since 1970 as a UTC time of ISO 8601: `2023-11-14T22:13:20`. Every `i64` has
+/// such a time.
 pub fn utc(sec: i64) -> String {
     const DAY: i64 = 86_400;
     let (days, rest) = (sec.div_euclid(DAY), sec.rem_euclid(DAY));

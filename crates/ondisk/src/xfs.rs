@@ -68,7 +68,7 @@ impl Geometry {
             .unwrap_or(u64::MAX)
     }
 
-    /// The allocation group of an inode; a nonexistent group for an invalid number.
+    /// The allocation group of an inode. An invalid inode number gives a group that does not exist.
     pub fn group_of(&self, ino: u64) -> u32 {
         u32::try_from(ino >> self.group_bits).unwrap_or(u32::MAX)
     }
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn inode_numbers_contain_the_group() {
-        // 100 MiB in 4 groups: block numbers below 6400 take 13 bits, 8 inodes per block 3 bits.
+        // The file system has 100 MiB in 4 groups: block numbers below 6400 take 13 bits, and 8
+        // inodes per block take 3 bits.
         let shape = geometry(4096, 6400, 4, 512).unwrap();
         assert!(shape.has_btime && shape.groups == 4);
         assert_eq!(

@@ -48,7 +48,8 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         );
         Ok(())
     };
-    // Findings made before the time ran out are kept.
+    // Record the result of each step at once, so that findings remain if a later step runs out of
+    // time.
     let done = context.begin(Activity::ByteInHole);
     let done = done.and_then(|()| allocation_block(context));
     add(done, Quantity::AllocationBlock, &block)?;
@@ -84,7 +85,8 @@ fn block_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     (block > 0 && !is_huge).then(|| ReportedValue::new(block, Source::Statfs))
 }
 
-/// The page size, or the file system's block size if that is larger and cached as a whole.
+/// The expected unit of the page cache: the page size, or the file system's block size, if blocks
+/// are larger than pages and are cached as a whole.
 fn granule_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     let page = page_size() as u64;
     let is_by_block = dir.is(&[b"xfs", b"ext4", b"btrfs"]);
@@ -135,9 +137,10 @@ fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
         context.spend(0, 1)?;
         write_all(file, b"x", at)?;
         sync(file)?;
-        // The data around the byte begins after the last hole before it.
+        // The data that contains the byte begins after the last hole before the byte: search for
+        // data from the 4 MiB boundary before.
         let from = match lseek(file, at - at % (4 << 20), Whence::Data) {
-            Err(Errno::ENXIO) => None, // there is no data
+            Err(Errno::ENXIO) => None, // the range contains no data
             other => Some(other.map_err(Purpose::FindData.failed())?),
         };
         let to = lseek(file, at, Whence::Hole).map_err(Purpose::FindData.failed())?;
@@ -181,8 +184,8 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
     }
     let found = context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))?;
     let page = page_size() as u64;
-    // Where blocks are allocated later than the write, as on btrfs, the first write into each page
-    // takes longest, and the period is that of pages.
+    // If the file system allocates blocks later than the write, as btrfs does, the first write into
+    // each page takes longest, and the measured period is the page size instead of the block size.
     if page > COMMON_PAGE && found.value() == Some(&Value::Number(page as f64)) {
         return Err(Error::HiddenByPages { page });
     }
@@ -199,7 +202,7 @@ fn allocated(file: &Fd) -> Result<u64> {
 /// it.
 fn cluster(context: &mut Context<'_>) -> Result<Finding> {
     const LEAST: u64 = 512;
-    /// The maximum cluster; holes of up to half of it are tried.
+    /// Maximum cluster size in bytes; holes of up to half of this size are tried.
     const MOST: u64 = 4 << 20;
     let scratch = context.dir.scratch()?;
     let file = &scratch.file;
@@ -215,13 +218,14 @@ fn cluster(context: &mut Context<'_>) -> Result<Finding> {
         before = now;
     }
     growths.retain(|bytes| *bytes > 0);
-    // A growth may include a block of the file's own extent map: only the smallest is one cluster.
+    // The allocated space may also grow by a block of the file's extent map, so only the smallest
+    // growth is the size of one cluster.
     let grown = growths.iter().copied().min();
     let is_least = |bytes: &&u64| Some(**bytes) == grown;
     let agreeing = growths.iter().filter(is_least).count();
     let most = MOST.min(1 << context.dir.room().min(context.bytes_left()).max(1).ilog2());
     let hole = if most < 2 * LEAST {
-        None // no room for data to punch a hole into
+        None // too little free space for data to punch a hole into
     } else {
         least_hole(context, file, LEAST, most)?
     };

@@ -7,8 +7,8 @@
 //! that no other process loses pages. A process that already has a limit uses its own cgroup.
 //! [`CacheOptions::paper`] selects the paper's method, with a search instead of every length.
 //!
-//! A second finding is the limit of the cache outside of such a cgroup. It is only looked up, also
-//! where nothing may be filled.
+//! A second finding is the limit of the page cache outside of such a cgroup. This limit is only
+//! looked up, so it is also found where the page cache must not be filled.
 
 use std::time::Duration;
 
@@ -33,20 +33,21 @@ use crate::report::{CacheOptions, IoBytes, Limits};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// Tolerance between capacity and limit, because the limit is not for the page cache alone.
+/// Relative tolerance between the measured capacity of the page cache and the memory limit, because
+/// the limit also covers other memory.
 const TOLERANCE: f64 = 0.05;
-/// The largest and the smallest memory limit that is filled.
+/// Maximum and minimum memory limit, in bytes, up to which the page cache is filled.
 const MOST: u64 = 4 << 30;
 const LEAST: u64 = 16 << 20;
-/// Up to this limit, readahead is turned off.
+/// Memory limit in bytes up to which readahead is turned off.
 const SMALL: u64 = 128 << 20;
-/// Number of steps in which holes are read: in total a third more than the limit.
+/// Number of steps in which holes are read; the steps together read a third more than the limit.
 const STEPS: usize = 128;
-/// Words of the child's log: its samples, or an error.
+/// Size in 64-bit words of the log for the child's samples, or for its error.
 const ROOM: usize = 16 * STEPS;
 
-/// Samples, and the charge of the cgroup when most of the file was cached; `None` with the paper's
-/// method.
+/// The samples, and the bytes charged to the cgroup when the largest part of the file was cached;
+/// `None` with the paper's method.
 type Samples = (Vec<(u64, f64)>, Option<ChargedBytes>);
 
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
@@ -147,7 +148,8 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
         two_passes: paper,
     })?;
     let charged = || cgroup.charged(&file);
-    // In a shared cgroup, a second process would only take memory from the one measured.
+    // In a cgroup that is not temporary, fill the cache in this process: a child process would only
+    // take memory from the measured cgroup.
     let (samples, at_most) = match &own {
         Some(own) => fill_in(own, context, paper, limit, &charged)?,
         None => fill_here(context, paper, limit, &charged)?,
@@ -219,7 +221,7 @@ fn fill_in(
         Some([])
     });
     if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Purpose::Fork.failed())? {
-        dir.sweep(); // the killed child has left its files
+        dir.sweep(); // remove the files of the killed child
         context.check()?;
         return Err(Error::OutOfTime);
     }
@@ -256,8 +258,8 @@ fn read_holes(
     let mut residency = Residency::new(&scratch, len)?.ok_or(Error::HolesNotCached)?;
     let reader = scratch.reopen()?;
     // With a small limit, turn readahead off: the cache would grow and be reclaimed in too large
-    // pieces. With a large limit keep it: many small pieces made the kernel compact memory, which
-    // evicted pages of others.
+    // pieces. With a large limit, keep readahead: many small pieces made the kernel compact memory,
+    // which evicted pages of other processes.
     if limit <= SMALL {
         let _ = fadvise64(&reader, 0, 0, Advice::Random);
     }
@@ -286,7 +288,7 @@ fn read_holes(
 /// times the limit.
 const MOST_STEPS: u64 = 24;
 
-/// Reads a part of a file twice, at the lengths of a search.
+/// Reads the start of a file twice, at the lengths that [`search_lengths`] tries.
 fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
@@ -299,8 +301,8 @@ fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> 
         drop_cache(&scratch.file, len, residency.as_mut())?;
         let mut pass = || -> Result<f64> {
             let reader = scratch.reopen()?;
-            // With readahead the next chunk is fetched before the first is evicted, and the second
-            // pass is as fast as the first.
+            // Turn readahead off: otherwise the next chunk is fetched before the first is evicted,
+            // and the second pass is as fast as the first.
             let _ = fadvise64(&reader, 0, 0, Advice::Random);
             let (mut times, mut at) = (Vec::new(), 0);
             while at < runs * step {
@@ -310,24 +312,26 @@ fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> 
                 times.push(context.clock.since(begun) / n as f64);
                 at += n;
             }
-            // The median chunk tells whether the chunks came from memory or from the disk.
+            // The median time of a chunk shows whether most chunks came from memory or from the
+            // disk.
             Ok(median(times) * step as f64)
         };
         Ok((pass()?, pass()?))
     })
 }
 
-/// Searches the capacity. Returns the times per step of the second pass, at lengths in steps.
-/// Lengths are doubled until the second pass becomes slow, then the interval is halved down to one
-/// step. `both` returns the times per step of the first and the second pass.
+/// Searches for the capacity of the page cache. Returns pairs of a length in steps and the time per
+/// step of the second pass. Lengths are doubled until the second pass becomes slow, then the
+/// interval is halved down to one step. `both` returns the times per step of the first and the
+/// second pass.
 ///
-/// The first pass always reads from the disk, so the second is judged relative to it: a load that
-/// slows both down is divided out.
+/// The first pass always reads from the disk, so the second pass is judged by the ratio of both
+/// times: a load that slows both passes down cancels out.
 fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec<(u64, f64)>> {
-    /// The maximum ratio of the second to the first pass if all is cached.
+    /// Maximum ratio of the times of the second and the first pass if the whole length is cached.
     const CLEAR: f64 = 0.5;
-    /// Up to this many steps a slow pass is repeated, so that a brief load does not end the search.
-    /// Longer passes would read too much.
+    /// Number of steps up to which a slow pass is repeated, so that a brief load does not end the
+    /// search. Repeating longer passes would read too much.
     const REPEATED: u64 = 8;
     let mut tries = [both(1)?, both(1)?, both(1)?];
     tries.sort_by(|a, b| f64::total_cmp(&(a.1 / a.0), &(b.1 / b.0)));
@@ -359,10 +363,11 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec
             fits = next;
         }
         if fits == MOST_STEPS {
-            return Ok(samples); // the samples are in order
+            return Ok(samples); // lengths were only doubled, so the samples are in order
         }
     }
-    // Detecting a knee takes four samples before it and three after; add the nearest.
+    // A knee is only detected with four samples before it and three after it, so also measure the
+    // lengths nearest to the knee.
     let below = (1..=fits).rev().map(|runs| (runs, 4));
     let above = (too_long..=MOST_STEPS).map(|runs| (runs, 3));
     for (runs, wanted) in below.chain(above) {

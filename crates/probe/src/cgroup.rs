@@ -13,7 +13,7 @@ use crate::dir::list;
 /// The prefix of the names of temporary cgroups.
 const PREFIX: &[u8] = b"fathom-probe-";
 
-/// The cgroup version: version 1 has a hierarchy for the memory controller alone.
+/// Version of the cgroup interface: version 1 has a hierarchy for the memory controller alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V1,
@@ -21,8 +21,8 @@ enum Version {
 }
 
 impl Version {
-    /// The files with limits; a temporary cgroup's limit is written to the first. Pages are also
-    /// reclaimed above memory.high, a soft limit.
+    /// The control files with memory limits; the limit of a temporary cgroup is written to the
+    /// first file. memory.high is a soft limit, but the kernel also reclaims pages above it.
     fn limit_files(self) -> &'static [&'static [u8]] {
         match self {
             Version::V1 => &[b"memory.limit_in_bytes"],
@@ -34,7 +34,7 @@ impl Version {
         self.limit_files()[0]
     }
 
-    /// The file that reclaims memory, and the text to write to it.
+    /// The control file that reclaims a cgroup's memory, and the text to write to the file.
     fn reclaim_file(self) -> (&'static [u8], &'static [u8]) {
         match self {
             Version::V1 => (b"memory.force_empty", b"0"),
@@ -121,8 +121,8 @@ impl Cgroup {
         })
     }
 
-    /// The file that reclaims this cgroup's memory, and the text to write to it. The root cgroup
-    /// has none.
+    /// The control file that reclaims this cgroup's memory, and the text to write to the file. The
+    /// root cgroup has no such file.
     pub fn reclaim_file(&self) -> (Vec<u8>, &'static [u8]) {
         let (file, value) = self.version.reclaim_file();
         ([&self.dir, &b"/"[..], file].concat(), value)
@@ -192,7 +192,7 @@ impl TemporaryCgroup {
     pub(crate) fn reclaim(&self) -> Result<()> {
         let (file, value) = self.version.reclaim_file();
         match (self.version, self.set(file, value)) {
-            (Version::V2, Err(Errno::EAGAIN)) => Ok(()), // less than asked was reclaimed
+            (Version::V2, Err(Errno::EAGAIN)) => Ok(()), // the kernel reclaimed less than requested
             (_, done) => done,
         }
     }
@@ -360,7 +360,7 @@ mod tests {
         assert!(limit_is(512 << 20, &files[2]), "{:?}", cgroup.limit());
         write(&dir, "memory.max", "67108864\n");
         assert!(limit_is(64 << 20, &files[0]), "{:?}", cgroup.limit());
-        // Charges count in the cgroup with the limit.
+        // The charged bytes are those of the cgroup that has the limit.
         files.push(write(&top, "memory.current", "5000\n"));
         files.push(write(
             &top,

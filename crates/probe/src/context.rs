@@ -21,13 +21,14 @@ pub(crate) struct Context<'a> {
     pub(crate) io_bytes: IoBytes,
     limits: Limits,
     begun: Instant,
-    /// The end of the current experiment's time, since `begun`.
+    /// The end of the current experiment's time, as a duration since `begun`.
     deadline: Duration,
     progress: &'a mut dyn FnMut(Activity),
 }
 
 impl<'a> Context<'a> {
-    /// A context with nothing used yet; `progress` is called at each step.
+    /// Creates a context in which no time and no bytes are used yet; `progress` is called at each
+    /// step.
     pub(crate) fn new(
         dir: &'a ProbeDir,
         limits: Limits,

@@ -17,10 +17,12 @@ use ondisk::{Dev, Mount, split_options};
 use crate::error::{Error, Purpose, Result};
 use crate::finding::{ReportedValue, Source};
 
-/// The prefix of temporary names. Their creator holds a lock on each.
+/// Prefix of the names of temporary files and directories. The process that creates such a file
+/// holds a lock on it.
 const PREFIX: &[u8] = b".fathom-probe-";
 
-/// Number of attempts to create a file that a concurrent run removes as a leftover.
+/// Number of attempts to create a file, because a concurrent run may remove a new file as a
+/// leftover.
 const TRIES: usize = 3;
 
 /// A directory to probe.
@@ -34,7 +36,7 @@ pub struct ProbeDir {
     pub(crate) table: Vec<Mount>,
     /// The device of the directory, from statx(2).
     dev: Dev,
-    /// Create only files without a name (`O_TMPFILE`).
+    /// Whether to create only files without a name (`O_TMPFILE`).
     pub(crate) unnamed_only: bool,
 }
 
@@ -99,8 +101,8 @@ impl ProbeDir {
         self.mount.as_ref().map_or(self.dev, |mount| mount.dev)
     }
 
-    /// The readahead size in bytes that the kernel reports. An overlay uses that of its upper
-    /// layer.
+    /// The readahead size in bytes that the kernel reports. An overlay uses the readahead size of
+    /// its upper layer.
     pub(crate) fn readahead(&self) -> Option<ReportedValue> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
@@ -325,7 +327,7 @@ impl Scratch<'_> {
     }
 
     fn proc_path(&self) -> CString {
-        // The text has no NUL.
+        // The name has no NUL, so the conversion cannot fail.
         CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd())).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::activity::{Activity, Check};
 use crate::names::{Call, SampleCount};
 
-/// Serializes an `Errno` between processes.
+/// Serializes an `Errno` that one process sends to another.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Errno")]
 pub(crate) struct ErrnoCode(i32);
@@ -99,7 +99,7 @@ pub enum SampleFault {
     TooManyRuns,
 }
 
-/// Why the device's count of reads could not replace a failed FIEMAP.
+/// Why counting the reads of the device could not replace a failed FIEMAP.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum NoDeviceReads {

@@ -69,8 +69,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// Overwrites the file as a control: that allocates nothing, so a period that persists is not that
-/// of extents.
+/// Overwrites the file as a control: overwriting allocates nothing, so a period that persists is
+/// not caused by extents.
 fn refute_by_overwriting(
     context: &mut Context<'_>,
     file: &Fd,
@@ -140,7 +140,8 @@ fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     })
 }
 
-/// The extents up to an offset in the file. On a slow disk, less is written than was allocated.
+/// Cuts the list of extents at an offset in the file: on a slow disk, less is written than was
+/// preallocated.
 fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     let cut = |extent: Extent| {
         let left = end.saturating_sub(extent.logical);
@@ -174,8 +175,8 @@ fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
     BY_FIEMAP.into_iter().zip(values).map(known).collect()
 }
 
-/// The number of device reads for a mebibyte with O_DIRECT, for when FIEMAP failed. A mebibyte in
-/// several extents takes more reads.
+/// Counts the device reads for a mebibyte with O_DIRECT, in place of extents if FIEMAP failed. A
+/// mebibyte in several extents takes more reads.
 fn device_reads(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -245,7 +246,8 @@ mod tests {
             length: length * MIB,
             flags: Flags(0),
         };
-        // 16 MiB of 350 were written, in two extents of 12 and 4 MiB.
+        // The file has 350 MiB allocated, of which 16 MiB were written: 12 MiB in the first extent,
+        // and 4 MiB in the second.
         let made = vec![extent(0, 100, 12), extent(12, 300, 338)];
         let found = by_fiemap(&merge(&before(made, 16 * MIB)), 16 * MIB);
         let value = |quantity| {

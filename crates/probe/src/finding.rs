@@ -114,7 +114,7 @@ pub enum Method {
         millis: u64,
         figure: WindowFigure,
     },
-    /// The checks of the counter, which is trusted if the list is empty.
+    /// The checks that the time-stamp counter (TSC) has failed. An empty list: the TSC is trusted.
     #[error("{}", trust_text(.0))]
     TscChecked(Vec<TscFault>),
     #[error("the TSC is reliable, and a reading costs less than half")]
@@ -153,7 +153,7 @@ pub enum Method {
         .samples.step, .runs * .samples.step
     )]
     FirstOfGroup { samples: SampleCount, runs: u64 },
-    /// `first` is the first distance, if only that one differs.
+    /// `first` is the first distance between slow reads, if only the first distance differs.
     #[error(
         "{reads}, {by}: every {n}th is slower; {n} x {} = {} bytes are fetched at once{}",
         .reads.step, .n * .reads.step, first_distance_text(*.first)
@@ -210,7 +210,7 @@ pub enum Method {
         usual: u64,
         agreeing: usize,
     },
-    /// `incomplete` is why not all calls could be priced.
+    /// `incomplete` is the reason why some calls could not be priced.
     #[error(
         "{calls} calls of getppid(2), which does nothing in the kernel: the minimum cost of a call"
     )]
@@ -408,7 +408,7 @@ impl Finding {
         }
     }
 
-    /// Whether the result is that there is nothing to measure: no readahead.
+    /// Whether the experiment found no readahead, so that there is nothing to measure.
     pub fn is_none(&self) -> bool {
         self.obstacle() == Some(&Error::NoReadahead)
     }

@@ -37,14 +37,15 @@ use crate::names::{Call, Quantity};
 use crate::report::Price;
 use crate::residency::{Residency, drop_cache};
 
-/// A batch of calls, which returns the cost of each call in the batch and the number of each.
+/// A function that makes a batch of system calls. Returns the cost of each of the N kinds of calls,
+/// and the number of calls of each kind.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
 type CallOutcome = gate::Result<()>;
 
 /// Number of files per thread.
 const FILES: usize = 128;
-/// Maximum number of threads: more find nothing new, and each needs files.
+/// Maximum number of threads: more threads find nothing new, and each thread needs files.
 const MOST_THREADS: usize = 16;
 /// Duration of pricing one call with one number of threads.
 const EACH: Duration = Duration::from_millis(120);
@@ -344,8 +345,8 @@ impl Pricing<'_, '_> {
         let offsets = shuffled_offsets(len);
         let mut buffer = vec![0; PAGE];
         let mut costs = Vec::new();
-        // A fixed number of rounds instead of a fixed time: a file system without a cache reads
-        // from a disk or a server each time.
+        // The number of rounds is fixed, not the time: a file system without a cache reads from a
+        // disk or a server in each round.
         for _ in 0..TURNS {
             self.context.spend(LEAST, 0)?;
             let begun = self.context.clock.now();
@@ -355,7 +356,7 @@ impl Pricing<'_, '_> {
             costs.push(self.context.clock.since(begun) / READS as f64);
         }
         self.push(Call::Pread64, true, 1, costs, READS * TURNS);
-        // No cold price if the pages cannot be dropped, or if residency is unknown.
+        // There is no cold price if the pages cannot be dropped, or if residency is unknown.
         let Some(mut residency) = Residency::new(&scratch, len)? else {
             return Ok(());
         };
@@ -392,7 +393,7 @@ impl Pricing<'_, '_> {
         let ran = run_in_child(&bounds, || cold_costs(dir, &own, clock));
         let ran = ran.map_err(Purpose::Fork.failed())?;
         if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
-            dir.sweep(); // the killed child has left its files
+            dir.sweep(); // remove the files of the killed child
         }
         self.context.check()?;
         let ran = ran.map_err(|why| match why {
@@ -411,7 +412,7 @@ impl Pricing<'_, '_> {
 
 /// The name of a thread's file: `new-0-127`. `dir::is_ours` recognizes this form.
 fn name(prefix: &str, thread: usize, file: usize) -> CString {
-    // The text has no NUL.
+    // The name has no NUL, so the conversion cannot fail.
     CString::new(format!("{prefix}{thread}-{file}")).unwrap_or_default()
 }
 
@@ -432,7 +433,7 @@ fn run_batches<'a, const N: usize>(
     let work = |thread: usize| -> gate::Result<Costs<N>> {
         let mut batch = make(thread);
         let (mut costs, mut made) = (Vec::new(), 0);
-        let first = batch(clock); // warm the caches
+        let first = batch(clock); // the first batch warms the caches
         start.wait();
         first?;
         let begun = Instant::now();
@@ -523,7 +524,7 @@ fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
 
 /// The size of a priced read in bytes.
 const PAGE: usize = 4096;
-/// The number of offsets that are read.
+/// Number of offsets in a file at which a read is priced.
 const READS: u64 = 256;
 
 /// Page offsets of a file, each once, in an order that defeats readahead.
@@ -561,7 +562,8 @@ fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<
     for name in &existing {
         open_new(fd, name).ok()?;
     }
-    // Dirty inodes cannot be reclaimed. The calls below dirty none.
+    // Write dirty inodes to the disk, because the kernel cannot reclaim them. The calls below make
+    // no inode dirty.
     syncfs(fd.as_fd()).ok()?;
     let mut costs = [0; COLD_CALLS.len() * ROUNDS];
     for (call, cost) in COLD_CALLS.iter().cycle().zip(&mut costs) {

@@ -179,7 +179,7 @@ mod tests {
         let mut at = 0;
         assert_eq!(log.read(&mut at), Some("whole".to_owned()));
         assert_eq!(log.read::<String>(&mut at), None);
-        // A count that was stored without its entry.
+        // Store a count that includes an entry which was not written.
         log.0[0].store(used + 1, Release);
         log.0[1 + used as usize].store(u64::MAX, Release);
         assert_eq!(log.read::<String>(&mut at), None);

@@ -142,7 +142,7 @@ quantities! {
 }
 
 impl Quantity {
-    /// Quantities of readahead that page residency shows.
+    /// The quantities of readahead that are measured by observing which pages are in memory.
     pub(crate) const READAHEAD_WINDOWS: [Quantity; 4] = [
         Quantity::ReadaheadInitial,
         Quantity::ReadaheadRamp,

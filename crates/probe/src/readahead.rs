@@ -28,25 +28,27 @@ use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// Lengths of the file: the first is enough for the usual windows, the second has sixteen windows
-/// of 4 MiB. On a slow machine the second takes all the time.
+/// Lengths of the test file in bytes: the first is enough for windows of the usual size. The second
+/// has sixteen windows of 4 MiB, and is only used if the first has too few windows: on a slow
+/// machine, the second takes all the time.
 const LENGTHS: [u64; 2] = [16 << 20, 64 << 20];
-/// Number of windows that is also enough to find them by time.
+/// Number of windows in a file that is long enough to find windows by residency and by time.
 const ENOUGH: u64 = 24;
-/// In a file with fewer bytes, windows reach no steady size.
+/// Minimum length of the file in bytes: in a shorter file, windows do not reach their steady size.
 const LEAST: u64 = 1 << 20;
-/// Number of times that the file is read.
+/// Number of trials, each of which reads the file.
 const TRIALS: usize = 3;
 
-/// Nanoseconds. A longer read did more than copy a page, unless that is usual on this machine.
+/// Duration in nanoseconds of a read above which the read did more than copy a page, unless that is
+/// usual on this machine.
 const FETCHES: f64 = 50_000.0;
-/// On a slow machine, a read that takes this many times the usual time has fetched something.
+/// Multiple of the usual time above which a read has fetched pages, for slow machines.
 const TIMES_USUAL: f64 = 3.0;
 /// Number of recent reads that define the usual time.
 const RECENT: usize = 32;
-/// Nanoseconds. A longer read has triggered or awaited a large window.
+/// Duration in nanoseconds of a read above which the read has triggered or awaited a large window.
 const LONG: f64 = 100_000.0;
-/// Pause in which a disk can complete the requests under way.
+/// Pause after a long read, in which a disk can complete the pending requests.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum sum of the pauses in one trial.
 const MOST_PAUSES: Duration = Duration::from_secs(1);
@@ -84,8 +86,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     }
 }
 
-/// Measures with a file of `len` bytes; `None` if it has too few windows and a longer file
-/// `can_follow`.
+/// Measures with a file of `len` bytes. `None` if the file has too few windows, and `can_follow`
+/// says that the caller can repeat the measurement with a longer file.
 fn measure_with(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -117,7 +119,8 @@ fn measure_with(
         return Ok(None);
     }
     context.begin(Activity::ReadaheadTimes)?;
-    // With fewer windows the comb would find a finer structure, such as half windows or folios.
+    // With too few windows in the file, the comb would find a finer structure, such as half windows
+    // or folios.
     let is_too_long = |bytes: &u64| len / 4 * 3 / bytes.max(&1) < CYCLES as u64;
     let window = steady.or(match residency {
         Some(_) => context.series.last().map(largest_window),
@@ -168,7 +171,7 @@ fn by_residency(
         let cached = match read_pages(context, scratch, len, part, residency, |scratch| {
             scratch.reopen()
         }) {
-            // When the time is over, one trial is enough evidence.
+            // If time has run out, the finished trials are enough evidence, even a single one.
             Err(Error::OutOfTime) if !trials.is_empty() => break,
             cached => cached?,
         };
@@ -265,8 +268,9 @@ struct RecentReads {
 }
 
 impl RecentReads {
-    /// Whether a read of `took` nanoseconds has fetched pages. If it were true of every read, as in
-    /// an emulated machine where copying a page takes that long, each read would be waited for.
+    /// Whether a read of `took` nanoseconds has fetched pages. The limit depends on the usual time:
+    /// a fixed limit would hold for every read in an emulated machine, where copying a page takes
+    /// that long, and each read would be waited for.
     fn is_long(&mut self, took: f64) -> bool {
         let usual = median(&self.times);
         match self.times.get_mut(self.count % RECENT) {
@@ -322,8 +326,8 @@ fn by_time(
     Ok(judged)
 }
 
-/// Whether two periods are equal. A larger tolerance would take the 31 pages after which the kernel
-/// flushes a folio_batch to its LRU lists for a window of 128 KiB.
+/// Whether two periods are equal within 1/64. A larger tolerance would confuse a window of 128 KiB
+/// (32 pages) with the 31 pages after which the kernel flushes a folio_batch to its LRU lists.
 fn is_same_period(a: f64, b: f64) -> bool {
     (a - b).abs() * 64.0 <= b
 }
@@ -341,8 +345,8 @@ fn time_pages(
     drop_cache(&scratch.file, len, residency.as_deref_mut())?;
     let reader = reopen(scratch)?;
     context.spend(part, 0)?;
-    // Without pauses, reads within a window would wait at each folio, as regularly as at the
-    // beginning of a window.
+    // Pause after long reads: otherwise, reads within a window would wait at each folio, as
+    // regularly as at the beginning of a window.
     let mut left = MOST_PAUSES.min(context.time_left() / 20);
     let pause = |took: f64| {
         if took > LONG && left >= PAUSE {
@@ -380,7 +384,8 @@ mod tests {
         };
         assert_eq!(long(1_500.0, 60_000.0), 5);
         assert_eq!(long(1_500.0, 20_000.0), 0);
-        // On a slow machine, the first read counts as long, too: no usual time is known yet.
+        // Of the slow machine's reads, the first one counts as long, too, because no usual time is
+        // known yet.
         assert_eq!(long(80_000.0, 400_000.0), 6);
     }
 }

@@ -26,12 +26,13 @@ pub struct IoBytes {
     pub written: u64,
 }
 
-/// How to fill the page cache.
+/// How the experiment `cache` fills the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheOptions {
     /// Use the paper's two passes over a file instead of holes.
     pub paper: bool,
-    /// The limit of the temporary cgroup. Default: 256 MiB, or an eighth of the available memory.
+    /// Memory limit of the temporary cgroup in bytes. Default: 256 MiB, or less if that exceeds an
+    /// eighth of the available memory or the limit of I/O.
     pub limit: Option<u64>,
 }
 

@@ -22,7 +22,8 @@ pub(crate) enum Residency {
 }
 
 impl Residency {
-    /// Chooses the call that sees a page which was just read. `None` if neither call does.
+    /// Chooses the call that reports a page which was just read as cached. `None` if neither call
+    /// does.
     pub(crate) fn new(scratch: &Scratch<'_>, len: u64) -> Result<Option<Residency>> {
         // Drop pages first: a call that still reports all of them as present is useless.
         drop_cache(&scratch.file, len, None)?;
@@ -63,13 +64,13 @@ impl Residency {
         }
     }
 
-    /// The number of consecutive cached pages from the start of a file of `end` pages, of which
-    /// `known` were there before. Includes pages that are being read. More pages are `expected`
-    /// after a slow read, which has triggered readahead.
+    /// The number of consecutive cached pages from the start of a file of `end` pages, of which the
+    /// first `known` were cached before. Pages that are being read count as well. `expected`: the
+    /// last read was slow and has triggered readahead, so more pages will arrive.
     pub(crate) fn prefix(&mut self, known: u64, end: u64, expected: bool) -> Result<u64> {
-        /// Maximum time that a busy disk takes for expected pages.
+        /// Maximum time to wait for expected pages, which a busy disk delivers late.
         const PATIENCE: Duration = Duration::from_millis(100);
-        /// Pages below this index are the beginning of the file.
+        /// Page index up to which the beginning of the file extends, where windows are small.
         const EARLY: u64 = 2048;
         if let Residency::Cachestat(_) = self {
             return self.prefix_now(known, end);
@@ -87,7 +88,7 @@ impl Residency {
             if now == last && !is_awaited {
                 return Ok(now);
             }
-            // The more pages have arrived, the more may be under way.
+            // Wait longer if many pages have arrived, because more of them may follow.
             let millis = if is_awaited {
                 1
             } else {
@@ -100,7 +101,7 @@ impl Residency {
 
     fn prefix_now(&mut self, mut known: u64, end: u64) -> Result<u64> {
         let page = page_size() as u64;
-        // Usually no further page has arrived, so ask for one page first.
+        // Usually no further page is cached, so query only one page first.
         let mut part = 1;
         while known < end {
             let asked = part.min(end - known);
@@ -122,8 +123,9 @@ impl Residency {
     }
 }
 
-/// Drops a file's pages from the page cache, and returns whether they are gone. Pages under
-/// writeback, or in a per-CPU batch, stay at first, so this repeats until no more go.
+/// Drops a file's pages from the page cache, and returns whether all are gone. Pages under
+/// writeback, or in a per-CPU batch, stay at first, so the call is repeated until the number of
+/// cached pages stops falling.
 pub(crate) fn drop_cache(fd: &Fd, len: u64, residency: Option<&mut Residency>) -> Result<bool> {
     /// Number of rounds without progress until giving up: about 120 ms.
     const PATIENCE: u64 = 16;

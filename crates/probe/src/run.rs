@@ -19,9 +19,9 @@ use crate::report::{IoBytes, MeasuredFinding, ProbeOptions, ProbeReport};
 /// A message from the child process to its parent, through the log.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Checks whether the file system answers, by this step.
+    /// The child performs this step, to check whether the file system answers.
     Checking(Check),
-    /// Has begun this step of an experiment.
+    /// The child has begun this step of an experiment.
     Doing(Activity),
     /// Results since the previous message.
     Found(Box<ProbeReport>),
@@ -44,7 +44,8 @@ pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) ->
     let mut context = Context::new(&dir, options.limits, &mut progress);
     let is_wanted = |experiment: &Experiment| options.experiments.contains(experiment);
     let is_done = |experiment: &&Experiment| {
-        is_wanted(experiment) || **experiment == Experiment::Timer // the timer's clock times the other experiments
+        // the other experiments use the timer's clock
+        is_wanted(experiment) || **experiment == Experiment::Timer
     };
     let all: Vec<Experiment> = Experiment::ALL.iter().filter(is_done).copied().collect();
     for (&experiment, left) in all.iter().zip((1..=all.len() as u32).rev()) {
@@ -92,8 +93,8 @@ fn run_one(
     })
 }
 
-/// Checks that a server answers: writes and syncs a byte. An error here recurs in an experiment,
-/// which reports it.
+/// Checks that a server answers, by writing and syncing a byte. An error in this check recurs in an
+/// experiment, which reports the error.
 fn check_answers(dir: &ProbeDir, send: &dyn Fn(Message)) {
     if !dir.fstype().is_none_or(may_hang) {
         return;

@@ -25,7 +25,7 @@ pub struct Series {
     pub kind: Kind,
     /// Bytes from one run to the next; at least 1.
     pub step: u64,
-    /// The number of each run, from 1. A search does not try every length.
+    /// The number of each run, from 1. Numbers are missing if a search did not try every length.
     pub runs: Vec<u64>,
     /// The samples of each trial, in order of runs; all trials have equal length.
     pub trials: Vec<Vec<f64>>,
@@ -93,7 +93,7 @@ impl Series {
     /// Parses the CSV form.
     ///
     /// # Errors
-    /// [`Error::Samples`] if the text is no such file.
+    /// [`Error::Samples`] if the text does not have this form.
     pub fn from_csv(text: &[u8]) -> Result<Series> {
         let wrong = |line: usize| move |fault| Error::Samples { line, fault };
         let text = std::str::from_utf8(text).map_err(|_| wrong(0)(SampleFault::NotText))?;

@@ -1,9 +1,9 @@
 //! Supervises the child process that runs the experiments.
 //!
 //! A system call that waits for a dead server cannot be timed out. So a child process runs the
-//! experiments, and writes its steps and results to a log. It holds nothing that other processes
-//! wait for, in particular no end of a pipe. When it is late it is killed; if it does not die,
-//! because it is blocked in the kernel, it is left behind.
+//! experiments, and writes its steps and results to a log. The child holds nothing that other
+//! processes wait for, in particular no end of a pipe. A child that exceeds its time is killed; a
+//! child that does not die, because it is blocked in the kernel, is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -20,17 +20,17 @@ use crate::names::{Experiment, Quantity};
 use crate::report::{MeasuredFinding, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};
 
-/// Maximum time of one request to a working server; of the last experiment to notice the end of its
-/// time; and of a process without using CPU time, after which it counts as stuck.
+/// Maximum time for one request to a working server, and for the last experiment to notice that its
+/// time is over; also the time without CPU use after which a process counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which the log is read.
 const POLL: Duration = Duration::from_millis(100);
-/// Maximum time for the child to end after a signal: it, or its own child, may have files to
-/// remove.
+/// Maximum time for the child to end after a signal: the child, or a child of its own, may have to
+/// remove files.
 const GRACE: Duration = Duration::from_secs(5);
 /// Maximum time for a killed process to end.
 const REAP: Duration = Duration::from_millis(500);
-/// Words of the log: five times the samples of all experiments.
+/// Size of the log in 64-bit words: five times the samples of all experiments.
 const ROOM: usize = 1 << 20;
 
 /// Runs the experiments in a child process. `progress` is called at each step.
@@ -143,8 +143,8 @@ fn wait_for_child(
             child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
         }
-        // Stuck: no CPU time used for a while, so the child waits for the file system or for its
-        // own child.
+        // A child that has used no CPU time for a while is stuck: it waits for the file system or
+        // for a child of its own.
         let is_stuck = has_worked.elapsed() >= PATIENCE;
         let lateness = match is_stuck || was_asked {
             true => Duration::ZERO,

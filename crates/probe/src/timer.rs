@@ -24,7 +24,7 @@ use crate::names::Quantity;
 /// The length of a window in which the clocks are compared.
 const WINDOW: Duration = Duration::from_millis(100);
 const WINDOWS: usize = 3;
-/// Nanoseconds. A clock reading that costs more enters the kernel each time.
+/// Cost in nanoseconds of a clock reading above which each reading enters the kernel.
 pub const NO_VDSO: f64 = 100.0;
 
 /// Chooses the clock, and measures the properties of all clocks.
@@ -247,7 +247,7 @@ mod tests {
         let begun = context.clock.now();
         std::thread::sleep(Duration::from_millis(5));
         let passed = context.clock.since(begun);
-        // Clocks may differ by 1 %.
+        // The rates of the two clocks may differ by 1 %.
         let most = around.elapsed().as_nanos() as f64 * 1.01;
         assert!((4.95e6..most).contains(&passed), "{passed}");
     }

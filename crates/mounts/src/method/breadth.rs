@@ -48,7 +48,7 @@ impl<'r, T: Copy> Queue<'r, T> {
         }
     }
 
-    /// Adds the directory `name` below `parent`. Ignores directories beyond 2^32.
+    /// Adds the directory `name` below `parent`. The queue ignores directories beyond 2^32.
     pub(crate) fn push(&mut self, parent: usize, name: &[u8], data: T) {
         let (Ok(parent), Ok(name_len)) = (u32::try_from(parent), u16::try_from(name.len())) else {
             return;

@@ -115,8 +115,8 @@ impl<'a> SearchContext<'a> {
         }
     }
 
-    /// The root of a search for changes of `st_dev`, if it is a mount point. `/` always is one, as
-    /// in the papers.
+    /// The root of a search for changes of `st_dev`, if the root is a mount point. `/` always is a
+    /// mount point, as in the papers.
     pub(super) fn root_point(&mut self, root: &Root) -> Option<Point> {
         let point = || Point::bare(root.path.clone(), root.dev, Some(PointKind::Dir));
         if root.path == b"/" {

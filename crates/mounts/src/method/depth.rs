@@ -150,8 +150,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Device of the directory being read. If that of an entry differs, it is read again: something
-    /// may have been mounted on the directory before it was entered.
+    /// Device number of the directory being read. If an entry has a different number, the
+    /// directory's number is read again: something may have been mounted on the directory before it
+    /// was entered.
     fn parent_dev(&mut self, entry: Dev) -> Option<Dev> {
         let top = self.frames.last()?;
         if top.dev == entry || top.dev_is_sure {

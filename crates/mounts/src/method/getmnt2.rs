@@ -1,6 +1,6 @@
 //! `getmnt2` (1987): like getmnt1, with directories read a file-system block at a time, and leaf
-//! pruning: no mount point can be beneath a leaf of the table of device pairs. Without a table it
-//! stops where getmnt1 does.
+//! pruning: no mount point can be beneath a leaf of the table of device pairs. Without a table,
+//! getmnt2 stops at the same depth as getmnt1.
 
 use super::context::SearchContext;
 use super::depth;

@@ -37,7 +37,7 @@ pub fn find(
     loop {
         if pairs.as_ref().is_some_and(Pairs::all_found) {
             context.progress.pruned += queue.waiting() as u64;
-            unread = 0; // directories where nothing is missing do not count as unread
+            unread = 0; // if no mount is missing, no directory counts as unread
             break;
         }
         let Some(at) = queue.pop() else {

@@ -120,7 +120,8 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         let mut contradicted = false;
         if !all_names_hold {
             if named.is_some_and(|(table, _)| table.has_changed()) && rounds < ROUNDS {
-                table = Some(read()); // the paths that do not hold may just be outdated
+                // paths that do not hold may be outdated, so read the table again
+                table = Some(read());
                 continue;
             }
             if rows.is_some() {

@@ -126,8 +126,9 @@ impl Names<'_> {
 /// [`Inode::seed`](super::Inode::seed). `first`: the block is the first one of an indexed
 /// directory.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
-    // The root block of an index has `.`, and a `..` that spans the rest. An inner block has one
-    // unused entry that spans the whole block.
+    // The root block of an index contains the entries `.` and `..`, and the entry `..` spans the
+    // rest of the block. An inner block of an index has one unused entry that spans the whole
+    // block.
     let spans = |at: usize| {
         block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16
     };

@@ -72,21 +72,23 @@ impl<'a> Inode<'a> {
             return None;
         }
         if inode.extra == 0 && inode.raw.len() > OLD_SIZE {
-            inode.extra = 32.min(inode.raw.len() - OLD_SIZE); // i_extra_isize is 0: the kernel uses the fields that it knows
+            // If i_extra_isize is 0, the kernel uses the fields that it knows.
+            inode.extra = 32.min(inode.raw.len() - OLD_SIZE);
         }
         Some(inode)
     }
 
-    /// Whether a row of the inode table has an inode without names. Always false in a file system
-    /// without checksums, where a row that is being written looks alike.
+    /// Whether an entry of the inode table is an inode without names. Always false in a file system
+    /// without checksums, where an entry that is being written looks the same.
     pub fn is_deleted(superblock: &Superblock, number: u32, raw: &[u8]) -> bool {
         superblock.has_checksums()
             && Inode::read(superblock, number, raw)
                 .is_some_and(|inode| inode.nlink() == 0 && inode.checksum_holds())
     }
 
-    /// Parses the row of an inode that has lost its last name. `None` if the row is anything else, or if the file system has no
-    /// checksums: then a row that is being written looks the same.
+    /// Parses an entry of the inode table whose inode has lost its last name. `None` for any other
+    /// entry, and in a file system without checksums, where an entry that is being written looks
+    /// the same.
     pub fn parse_deleted(
         superblock: &'a Superblock,
         number: u32,
@@ -99,7 +101,7 @@ impl<'a> Inode<'a> {
         (inode.nlink() == 0 && inode.mode() != 0 && inode.checksum_holds()).then_some(inode)
     }
 
-    /// Reads a row of the inode table, and checks that its fields are inside.
+    /// Reads an entry of the inode table, and checks that the inode's fields are inside the entry.
     #[inline]
     fn read(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
         let raw = raw.get(..superblock.inode_size as usize)?;
@@ -340,11 +342,11 @@ impl<'a> Inode<'a> {
             const HEADER: usize = 16;
             let entry = space.get(at..at + HEADER)?;
             if le32(entry, 0) == 0 {
-                return None; // the end of the list
+                return None; // an entry of zeros ends the list
             }
             let name = space.get(at + HEADER..at + HEADER + usize::from(entry[0]))?;
             let place = usize::from(le16(entry, 2));
-            let is_elsewhere = le32(entry, 4) != 0; // the value is in an inode of its own
+            let is_elsewhere = le32(entry, 4) != 0; // the value is stored in a separate inode
             let end = place.checked_add(le32(entry, 8) as usize);
             let value = end
                 .filter(|_| !is_elsewhere)

@@ -1,6 +1,6 @@
-//! The checksum of an inode, in which its own two fields count as zero. Computing the CRC over the
-//! whole inode and then removing the contribution of the two fields takes half the time of
-//! computing it in pieces. This is possible because a CRC is linear.
+//! The checksum of an inode, for which the two checksum fields count as zero. Computing the CRC
+//! over the whole inode and then removing the contribution of these fields takes half the time of
+//! computing the CRC in pieces. This is possible because a CRC is linear.
 
 use super::bytes::{crc32c, le16};
 

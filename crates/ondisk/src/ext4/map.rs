@@ -25,7 +25,7 @@ pub struct Branch {
     pub place: u64,
     /// Number of levels of the tree below this node.
     depth: u16,
-    /// First block of the directory that the node covers, and the end.
+    /// Range of the directory's blocks that the node covers: the first block, and the end.
     from: u64,
     until: u64,
 }
@@ -41,9 +41,9 @@ pub enum NodeEntry {
 
 /// The tree of blocks of one inode.
 ///
-/// Reading always ends: each level refers to a lower one, and an extent tree covers the content
-/// once. A caller that refuses a block that it has seen before (in any tree) also bounds the
-/// result.
+/// Reading a damaged tree always ends, because a node only refers to lower levels, and an extent
+/// tree covers each block of the content once. A caller that refuses tree blocks that it has read
+/// before (in any tree) also bounds the size of the result.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockMap<'a> {
     superblock: &'a Superblock,
@@ -123,7 +123,7 @@ impl<'a> BlockMap<'a> {
         let end =
             at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
         if place == 0 || at >= self.length {
-            return Ok(end); // a hole
+            return Ok(end); // a hole, or a block beyond the end of the directory
         }
         let place = self.inside(u64::from(place), 1)?;
         found(if depth == 0 {
@@ -143,8 +143,8 @@ impl<'a> BlockMap<'a> {
         Ok(end)
     }
 
-    /// Parses a node of an extent tree. `depth` is the expected depth; `None` for the root, which
-    /// has its own.
+    /// Parses a node of an extent tree. `depth` is the expected depth of the node; `None` for the
+    /// root, whose header tells the depth of the tree.
     fn extents(
         &self,
         node: &[u8],

@@ -7,12 +7,12 @@ use super::record::decimal;
 /// The version number at the beginning of an access control list in the kernel's format.
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Length of an access control list with three entries in the kernel's format, which adds nothing
-/// to the mode.
+/// Length of an access control list with three entries in the kernel's format. Such a list adds
+/// nothing to the mode.
 pub const MINIMAL: usize = VERSION.len() + 3 * 8;
 
-/// Whether an extended attribute is the form in which XFS stores a list. XFS lists both this and
-/// the kernel's form.
+/// Whether an extended attribute is the form in which XFS stores an access control list. XFS lists
+/// this attribute and the attribute in the kernel's form.
 pub fn is_xfs_form(name: &[u8]) -> bool {
     matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
 }
@@ -110,9 +110,9 @@ pub fn permissions(binary: &[u8]) -> Option<u32> {
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
 }
 
-/// Permission bits for a file to which this list cannot be applied: the owning group's permissions
-/// are limited by the mask, so that nobody gets more than by the list. Names are not looked up.
-/// `None` for malformed text.
+/// Permission bits for a file to which this access control list cannot be applied: the mask limits
+/// the owning group's permissions, so that nobody has more access than the list allows. Names are
+/// not looked up. `None` for malformed text.
 pub fn permissions_without(text: &[u8]) -> Option<u32> {
     let binary = to_binary(text, |_, _, _| Some(0))?;
     let find = |tag| find(&binary, tag);

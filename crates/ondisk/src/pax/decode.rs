@@ -14,7 +14,7 @@ mod tests;
 
 use member::extents;
 
-/// A fault found while parsing a block. Without an offset, it is in that block.
+/// A fault found while parsing a block. If `at` is `None`, the fault is in that block.
 struct Problem {
     at: Option<u64>,
     what: &'static str,
@@ -64,7 +64,7 @@ pub struct Decoder {
     is_ending: bool,
     /// Whether blocks are skipped until one is certainly a header.
     is_lost: bool,
-    /// Whether the last header had no magic: the next one may have none either.
+    /// Whether the last header had no magic, so that the next header may have no magic either.
     is_old: bool,
     /// Padded length of the data that follows the current block, if known.
     skip: Option<u64>,
@@ -79,17 +79,17 @@ pub struct Decoder {
 enum State {
     #[default]
     Header,
-    /// The content of an additional header: bytes left, and bytes so far.
+    /// The content of an additional header: the number of bytes left, and the bytes read so far.
     Collect(HeaderKind, u64, Vec<u8>),
-    /// More extents of an old sparse file, in blocks of their own.
+    /// Blocks with more extents of a sparse file in an old format.
     Extents(Box<Member>, Map, SparseRemainder),
     /// The map of a sparse file, at the beginning of its data; with the number of bytes left.
     Map(Box<Member>, sparse::Text, u64),
-    /// Content that is skipped: bytes left.
+    /// Content that is skipped: the number of bytes left.
     Skip(u64),
 }
 
-/// The remaining part of an old sparse file whose extents are being read.
+/// The remaining part of a sparse file in an old format whose extents are being read.
 #[derive(Debug)]
 struct SparseRemainder {
     layout: Layout,
@@ -121,7 +121,8 @@ enum HeaderKind {
 struct ExtraHeaders {
     /// Offset of the first additional header.
     at: Option<u64>,
-    /// Records of the last extended header; like other programs, earlier ones are ignored.
+    /// Records of the last extended header. Earlier extended headers are ignored, because other
+    /// programs ignore them, too.
     records: Option<Records>,
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
@@ -137,7 +138,7 @@ const MOST_EXTENDED: usize = dumpdir::MOST + MOST_RECORDS;
 
 const LONE_ZEROS: &str = "a single block of zeros ends the archive (the end has two)";
 
-/// Maximum number of faults that are kept until they are taken: one per field and header of a
+/// Maximum number of faults stored before the caller takes them: one per field and header of a
 /// member.
 const MOST_FAULTS: usize = 16;
 

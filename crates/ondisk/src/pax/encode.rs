@@ -147,8 +147,8 @@ fn push_some(out: &mut Vec<u8>, key: &str, value: Option<&[u8]>) {
     }
 }
 
-/// Writes the name into the ustar header, and returns path, link target, user and group where they
-/// do not fit.
+/// Writes the name into the ustar header. Of path, link target, user and group, returns those that
+/// do not fit into the header.
 fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4] {
     // For a file with a map, the ustar header has a different name, for programs that do not
     // support sparse files.

@@ -189,8 +189,8 @@ const MOST_RECORDS: usize = MOST_ATTRIBUTES + (16 << 20);
 /// Maximum length of a global header, and of a Solaris access control list, in bytes.
 const MOST_OTHER: usize = 1 << 20;
 
-/// Prefixes in a comment record: before the id of the archive, and before the id of its base.
+/// Prefixes in a comment record of a global header: of the archive's id, and of the base's id.
 const ARCHIVE: &str = "archive=";
 const BASE: &str = " base=";
-/// Stands for the id of a base that has none, in a comment record.
+/// Text in a comment record in place of the base's id, if the base has no id.
 const UNKNOWN: &str = "unknown";

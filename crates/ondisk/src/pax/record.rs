@@ -406,8 +406,8 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     time.map(Some).ok_or("invalid time in a record")
 }
 
-/// Parses a comment with the number of the archive in a dump by several processes; `None` for
-/// others.
+/// Parses a comment with the number of the archive in a dump by several processes; `None` for other
+/// comments.
 fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(PART)?;
     let (part, run) = text.split_once(" run=")?;
@@ -417,7 +417,7 @@ fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     (number < of).then_some(PartOfRun { number, of, run })
 }
 
-/// Parses a comment with the ids of the archive and its base; `None` for others.
+/// Parses a comment with the ids of the archive and its base; `None` for other comments.
 fn lineage(comment: &[u8]) -> Option<Lineage> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(ARCHIVE)?;
     let (id, base) = match text.split_once(BASE) {
@@ -429,7 +429,7 @@ fn lineage(comment: &[u8]) -> Option<Lineage> {
     Some(Lineage { id, base })
 }
 
-/// Parses a comment with a checksum; `None` for others.
+/// Parses a comment with a checksum; `None` for other comments.
 fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = comment.strip_prefix(CHECKSUM)?.try_into().ok()?;
     let mut sum = [0; 32];

@@ -26,7 +26,7 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
         let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
         phases.sort_unstable_by(f64::total_cmp);
-        // With two phases the median would be half of the highest phase.
+        // The median of two phases would contain half of the highest phase, so use the lower phase.
         let usual = quantile(&phases, if period == 2 { 0.0 } else { 0.5 });
         (period, high - usual, phase)
     };
@@ -36,8 +36,9 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
         .fold(0.0, |best, (_, score, _)| f64::max(best, *score));
     let is_good = |score: f64| score > 0.0 && score >= best / 2.0;
     let (period, score, phase) = scores.into_iter().find(|(_, score, _)| is_good(*score))?;
-    // The probability that one of all phases of all periods is this high by chance. One in `period`
-    // samples is high; one in twenty more may be disturbed, and higher than any peak.
+    // Estimate the probability that one of all phases of all periods is this high by chance. One in
+    // `period` samples is expected to be high; one in twenty more may be disturbed, and higher than
+    // any peak.
     let share = (2.0 / period as f64).clamp(0.1, 0.5);
     let ordered = sorted(&samples);
     let line = quantile(&ordered, 1.0 - share);
@@ -62,9 +63,10 @@ fn teeth(samples: &[f64], period: usize, phase: usize) -> impl Iterator<Item = f
     samples.iter().skip(phase).step_by(period).copied()
 }
 
-/// Finds a period too long for the comb, which only found a finer structure within it: some teeth
-/// are as far above the other teeth as those are above the rest, and equidistant. (With large
-/// folios, the first read of each takes a little longer; a readahead window has several folios.)
+/// Finds a long period of which the comb only found a finer structure: some teeth exceed the other
+/// teeth by as much as the other teeth exceed the remaining samples, and have equal distances.
+/// (With large folios, the first read of each folio takes a little longer; a readahead window has
+/// several folios.)
 fn longer(samples: &[f64], found: &Period) -> Option<Period> {
     let period = found.low as usize;
     let tooth = median(teeth(samples, period, found.phase));
@@ -73,7 +75,8 @@ fn longer(samples: &[f64], found: &Period) -> Option<Period> {
         .step_by(period)
         .filter(|i| samples[*i] > line)
         .collect();
-    // If every second tooth is that high, both kinds of teeth are one period.
+    // The longer period must be at least three times the found one: if every second tooth is
+    // higher, high and low teeth are both peaks of the found period.
     spacing(&giants).filter(|longer| longer.low >= 3.0 * found.low)
 }
 

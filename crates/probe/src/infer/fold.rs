@@ -1,24 +1,26 @@
 //! Finds the block size in a series of small consecutive calls, of which the first in each block
 //! costs more.
 //!
-//! The series is folded at each power of two. If blocks are p calls long, all first calls of p
-//! stand out; at p / 2 only half of them do. So the block is the smallest p at which they stand
-//! out. This needs no threshold on any single time, and is robust against single outliers.
+//! The series is folded at each power of two. If blocks are p calls long, the first call of every
+//! group of p calls stands out; with groups of p / 2 calls, only half of the first calls do. So the
+//! block size is the smallest p at which the first calls stand out. This needs no threshold on any
+//! single time, and is robust against single outliers.
 
 use super::peaks::Period;
 use super::robust::{chance, quantile, sorted};
 
-/// The minimum number of groups; with fewer, noise too often looks like a block.
+/// Minimum number of groups of calls; in fewer groups, noise too often looks like a block.
 const FEWEST: usize = 7;
-/// The minimum ratio of the first calls' times to those of the others.
+/// Minimum ratio of the times of first calls to the times of the other calls.
 const STANDS_OUT: f64 = 1.02;
-/// The minimum rise of the lower quantile of first calls, as a share of the median rise, for when
-/// there are few: at half of the block size, half of the first calls do not rise at all. (The first
-/// calls of a block may rise less than those of a page of two blocks.)
+/// Minimum rise of the lower quartile of the first calls' times, as a share of their median rise;
+/// decides if there are few groups. In groups of half the block size, half of the first calls do
+/// not rise at all. (The first call of a block may rise less than the first call of a page that
+/// contains two blocks.)
 const TOGETHER: f64 = 1.0 / 3.0;
 
-/// The smallest power of two at which the first call of each group stands out; `None` if there is
-/// none.
+/// The smallest power of two at which the first call of each group stands out; `None` if no power
+/// of two has this property.
 pub(crate) fn fold(samples: &[f64]) -> Option<Period> {
     let candidates = (1..usize::BITS)
         .map(|k| 1_usize << k)

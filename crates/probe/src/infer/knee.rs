@@ -11,13 +11,13 @@ pub(crate) struct Knee {
     pub(crate) confidence: f64,
 }
 
-/// The index at which the series rises above its previous level. `None` if it stays level, or has
-/// too few samples: a knee needs four before it and three after.
+/// The index at which the series rises above its previous level. `None` if the series stays level,
+/// or has too few samples: a knee needs four samples before it and three after it.
 pub(crate) fn knee(samples: &[f64]) -> Option<Knee> {
     const BEFORE: usize = 4;
     const AFTER: usize = 3;
     let last = samples.len().checked_sub(AFTER)?;
-    // The split with the fewest samples on the wrong side of the previous level.
+    // Choose the split with the fewest samples on the wrong side of the level before the split.
     let level_until = |at: usize| {
         let level = median(&samples[..at]);
         let noise = spread(&samples[..at]).max(level.abs() * 0.01).max(1e-9);

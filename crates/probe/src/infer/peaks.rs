@@ -2,7 +2,7 @@
 
 use super::robust::{chance, median, quantile, sorted, spread};
 
-/// A period of a series, in samples; `low` and `high` are equal if it is a whole number.
+/// A period of a series, in samples; `low` and `high` are equal if the period is a whole number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Period {
     /// The shortest observed distance.
@@ -15,10 +15,11 @@ pub(crate) struct Period {
     pub(crate) confidence: f64,
 }
 
-/// The minimum height of a peak above the median, in spreads.
+/// Minimum height of a peak above the median, in multiples of the scaled median absolute deviation.
 const HIGH: f64 = 6.0;
 
-/// The indices of the peaks, in order: samples far above the median. Of adjacent ones, the highest.
+/// The indices of the peaks, in order: samples far above the median. Of adjacent peaks, only the
+/// highest one counts.
 pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
     let middle = median(samples);
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
@@ -36,8 +37,9 @@ pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
     peaks
 }
 
-/// The distance of the peaks, as a range of those that agree; `None` if it may be chance. One
-/// interval in four may differ: the first usually does, because nothing is prefetched yet.
+/// The period of the peaks, as the range of the distances that agree; `None` if the agreement may
+/// be chance. One distance in four may differ: the first one usually does, because nothing is
+/// prefetched yet.
 pub(crate) fn spacing(peaks: &[usize]) -> Option<Period> {
     let distance = |pair: &[usize]| pair[1].saturating_sub(pair[0]) as f64;
     let intervals: Vec<f64> = peaks.windows(2).map(distance).collect();
@@ -49,7 +51,7 @@ pub(crate) fn spacing(peaks: &[usize]) -> Option<Period> {
     if agreeing.len() < 3 || agreeing.len() * 4 < intervals.len() * 3 || usual < 2.0 {
         return None;
     }
-    // One interval determines what the others must be.
+    // The first distance sets the period, so only the other distances can agree with it by chance.
     let by_chance = (2.0 * slack + 1.0) / usual;
     let odds = chance(intervals.len() - 1, agreeing.len() - 1, by_chance);
     let phase = peaks.last().map_or(0, |last| last % usual as usize);

@@ -11,11 +11,12 @@ use crate::finding::{Finding, Method, PeriodBy, Value};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
 
-/// The samples to evaluate and draw: of several trials, the least disturbed at each run.
+/// The samples to evaluate and draw: for each run, the minimum of all trials for times of calls,
+/// and the median for other samples.
 pub fn combined(series: &Series) -> Vec<f64> {
     match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes | Kind::Blocks => {
-            // Disturbances only make a call longer, so take the minimum.
+            // Other load only makes a call longer, so take the minimum.
             let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
             combine_runs(&series.trials, least)
         }
@@ -85,8 +86,8 @@ fn period(series: &Series, samples: &[f64]) -> Option<(Period, PeriodBy)> {
     by_comb.or_else(|| spacing(&peaks(samples)).map(|period| (period, PeriodBy::Peaks)))
 }
 
-/// The period that the comb finds most often in the trials and in their minimum. Where windows
-/// begin at different pages in each trial, the minimum times have no period.
+/// The period that the comb finds most often in the trials and in the minimum of the trials. If
+/// windows begin at different pages in each trial, the minimum has no period.
 fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
     let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
     let all = [samples].into_iter().chain(trials.map(Vec::as_slice));

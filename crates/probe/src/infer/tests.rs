@@ -288,7 +288,7 @@ fn the_windows_of_linux_are_found() {
         (seen.initial, &seen.ramp[..], seen.steady, seen.trigger),
         (4, &[4, 8, 16, 32][..], 32, 32)
     );
-    // Most windows are observed a page late, two of them at once.
+    // Delay most windows by one page; windows at multiples of 96 pages are observed in time.
     let first = cached.iter().rposition(|have| *have <= 128).unwrap();
     for at in (first + 1..cached.len()).filter(|at| at % 32 == 0 && at % 96 != 0) {
         cached[at] = cached[at - 1];

@@ -9,8 +9,8 @@ pub(crate) struct Window {
     pub(crate) at: u64,
     /// The number of pages that were fetched.
     pub(crate) pages: u64,
-    /// The number of unread pages in memory before, including the one read; 0 if that one was not
-    /// cached.
+    /// The number of unread pages in memory before the read, including the page to be read; 0 if
+    /// this page was not cached.
     pub(crate) left: u64,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn windows(cached: &[u64]) -> Vec<Window> {
 pub(crate) struct Readahead {
     /// The size of the first window in pages.
     pub(crate) initial: u64,
-    /// The sizes of windows in pages until they stop growing, including the first and the steady
-    /// one.
+    /// The sizes of windows in pages until the size stops growing, including the first and the
+    /// steady size.
     pub(crate) ramp: Vec<u64>,
     /// The size of later windows in pages.
     pub(crate) steady: u64,
@@ -49,8 +49,8 @@ pub(crate) struct Readahead {
 }
 
 /// The readahead of one file; `None` if fewer than three windows are steady, or fewer than half of
-/// those from the first steady one on: FUSE cuts windows short while its server is busy. `end` is
-/// the number of pages in the file: the last window is cut off there, and ignored.
+/// the windows from the first steady one on: FUSE cuts windows short while its server is busy.
+/// `end` is the number of pages in the file: the last window is cut off at the end, and ignored.
 pub(crate) fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let mut windows = windows(cached);
     let fetched = windows
@@ -59,15 +59,16 @@ pub(crate) fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     if fetched >= end {
         windows.pop();
     }
-    // The later half is past the ramp: windows at least double, and the file has many.
+    // Take the steady size from the later half of the windows: windows at least double until they
+    // are steady, and the file has many windows.
     let late = &windows[windows.len() / 2..];
     let (steady, _) = mode(&late.iter().map(|window| window.pages).collect::<Vec<_>>())?;
     let first = windows.iter().position(|window| window.pages == steady)?;
     let after = &windows[first..];
     let is_steady = |window: &&Window| window.pages == steady;
     let agree = after.iter().filter(is_steady).count();
-    // Steady windows that are fetched while the previous one is being read: not the first, which
-    // ends the ramp. They may be observed late, but not early.
+    // Steady windows that were fetched while the previous steady window was being read; the first
+    // one is excluded, because it ends the ramp. A fetch may be observed late, but not early.
     let steady_windows = after.iter().skip(1).filter(is_steady);
     let mut left: Vec<u64> = steady_windows.map(|window| window.left).collect();
     left.sort_unstable();

@@ -21,8 +21,8 @@ impl Header<'_> {
         self.block[MAGIC].starts_with(b"ustar")
     }
 
-    /// The file name. GNU's headers have other fields in place of the prefix; star's have the map
-    /// of a sparse file or times after it.
+    /// The file name. GNU's headers have other fields in place of the prefix; star's headers have
+    /// the map of a sparse file, or times, after a shorter prefix.
     pub(super) fn name(&self) -> Vec<u8> {
         let is_star = &self.block[star::MAGIC] == b"tar\0";
         let prefix = if is_star { star::PREFIX } else { PREFIX };
@@ -74,7 +74,7 @@ impl Header<'_> {
             .ok_or("invalid time in a header")
     }
 
-    /// A time that only GNU's headers have; zeros mean that it was not recorded.
+    /// A time that only GNU's headers have; a field of zeros means that no time was recorded.
     pub(super) fn gnu_time(&self, field: Range<usize>) -> Result<Option<Time>, &'static str> {
         let is_recorded = self.block[field.clone()].iter().any(|&byte| byte != 0);
         match self.is_gnu() && is_recorded {

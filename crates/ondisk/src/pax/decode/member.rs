@@ -145,8 +145,8 @@ impl Decoder {
     ) -> (u32, u32, u32) {
         let uid = header.id(common.uid, UID);
         let gid = header.id(common.gid, GID);
-        // Drop the set-id bits if the owner is invalid: the program would run as the user who
-        // restores it, since -1 keeps the owner.
+        // Drop the set-user-ID and set-group-ID bits if an owner is invalid: chown(2) with -1 keeps
+        // the owner of the new file, so the program would run as the user who restores it.
         let is_owner = |id: Option<u32>| id.is_some_and(|id| id != u32::MAX);
         let permitted = match is_owner(uid) && is_owner(gid) {
             true => 0o7777,

@@ -199,7 +199,7 @@ impl<'a> Contents<'a> {
                         to.truncate(first + have);
                         return Some(());
                     }
-                    self.is_short = true; // the missing data is stored as zeros, which the buffer contains already
+                    self.is_short = true; // the buffer contains zeros already
                 }
                 Ok(n) => have += n,
                 Err(e) => {

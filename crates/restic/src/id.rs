@@ -17,7 +17,7 @@ pub(crate) type IdSet = HashSet<Id, BuildHasherDefault<FirstBytes>>;
 pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;
 
 impl Id {
-    /// The id of these contents.
+    /// The id of a blob or file with these contents.
     pub(crate) fn hash(contents: &[u8]) -> Id {
         Id(Sha256::digest(contents).into())
     }

@@ -193,7 +193,7 @@ impl Layout {
             paths: sorted_paths(&sources)?,
             inner: Vec::new(),
         };
-        // The SRCs that contain the next one, outermost first.
+        // The SRCs that contain the next SRC, outermost first.
         let mut outer: Vec<&LayoutSource<'a>> = Vec::new();
         for source in &sources {
             let (name, path, rows) = source;

@@ -55,7 +55,7 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
-    /// The counts for a snapshot that reuses the root of another one.
+    /// The counts for a snapshot that reuses the root of another snapshot.
     pub(crate) fn none(root: Id) -> TreeCounts {
         TreeCounts {
             root,

@@ -1,6 +1,6 @@
-//! Archives a tree by several threads. A task is a range of entries of a directory: subdirectories
-//! become tasks of their own, or keep the trees of the last snapshot; files are read, cut and
-//! stored. Large blobs become tasks, too.
+//! Archives a tree by several threads. A task is a range of entries of a directory. Each
+//! subdirectory becomes a new task, or keeps its tree of the last snapshot; files are read, cut
+//! into blobs and stored. Storing a large blob is a task, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const ENTRIES: usize = 64;
 const PIECE: usize = 256 << 10;
 /// Maximum number of times to reread a small file that changes while it is read.
 const TRIES: u32 = 3;
-/// Number of threads per processor, since some wait for the disk.
+/// Number of threads per processor: more than one, because some threads wait for the disk.
 const THREADS: usize = 2;
 
 /// The tree to archive, and options.
@@ -48,15 +48,15 @@ pub(crate) struct Archiver<'a> {
     pub(crate) users: &'a Users,
     pub(crate) device_ids: DeviceIds,
     pub(crate) zone: &'a TimeZone,
-    /// Rows that are replaced: by the rows of a SRC inside another SRC, or by nothing (the
-    /// repository).
+    /// For each row to replace, the row of a SRC inside another SRC that takes its place; `None`
+    /// skips the row, because its directory is the repository itself.
     pub(crate) instead: BTreeMap<usize, Option<usize>>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if
     /// known.
     pub(crate) changed: Option<&'a [bool]>,
     /// The minimum change time of files that may have changed since the last snapshot began.
     pub(crate) changed_since: Time,
-    /// Number of threads; by default some per processor.
+    /// Number of threads; by default [`THREADS`] per processor.
     pub(crate) threads: Option<usize>,
     pub(crate) store: &'a BlobStore<'a>,
     pub(crate) reader: TreeReader<'a>,
@@ -72,7 +72,7 @@ pub(crate) struct SnapshotCounts {
     pub(crate) files_changed: AtomicU64,
     pub(crate) files_unmodified: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    /// The number of directories that keep their trees.
+    /// Number of unchanged directories, whose trees are those of the last snapshot.
     pub(crate) kept_directories: AtomicU64,
 }
 
@@ -211,8 +211,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds a task for the entries of a row, starting at row `from`. The caller has already held
-    /// the directory for this task.
+    /// Adds a task for the entries of a row, starting at row `from`. The caller has already called
+    /// [`Directory::hold`] for this task.
     fn push_entries(&self, directory: Arc<Directory>, row: usize, from: usize) {
         self.queue.push(TreeTask::Entries {
             directory,
@@ -221,7 +221,8 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Adds a range of entries of a directory. The rest becomes a new task.
+    /// Adds up to [`ENTRIES`] entries of a directory to its tree; the remaining entries become a
+    /// new task.
     fn add_entries(
         &self,
         worker: &mut Worker<'a>,
@@ -360,7 +361,8 @@ impl<'a> Run<'a> {
             Some(_) => &self.counts.files_changed,
         };
         count.fetch_add(1, Relaxed);
-        // Read attributes after the contents, which may have updated `meta`.
+        // Read extended attributes after the contents, because reading the contents may have
+        // updated `meta`.
         let attributes = self.attributes(worker, row, &meta);
         if is_file {
             self.counts.add_bytes(meta.size);
@@ -388,9 +390,9 @@ impl<'a> Run<'a> {
         target.map_err(skip).ok()
     }
 
-    /// Whether a file that matches its node in the last snapshot has the same contents, and the
-    /// repository has these: the file may have changed within the same clock tick after it was
-    /// read, and the repository may have lost data.
+    /// Whether the contents of a file that matches its node in the last snapshot are unchanged and
+    /// in the repository. The file may have changed within the same clock tick after it was read,
+    /// and the repository may have lost data.
     fn has_contents(&self, old: &OldNode, meta: &Meta) -> bool {
         let Archiver {
             store,
@@ -419,8 +421,8 @@ impl<'a> Run<'a> {
         found
     }
 
-    /// Stores the contents of a file, and returns its blobs. `meta` becomes its metadata when it
-    /// was read. `None`, with a warning, if it cannot be read.
+    /// Stores the contents of a file, and returns its blobs. Sets `meta` to the metadata at the
+    /// time of reading. `None`, with a warning, if the file cannot be read.
     fn store_file(
         &self,
         worker: &mut Worker<'a>,
@@ -439,7 +441,7 @@ impl<'a> Run<'a> {
                 break;
             };
             let end = file.end();
-            // Only a small file, none of whose blobs are stored yet, can be repeated.
+            // Only a small file, none of whose blobs are stored yet, can be read again.
             if file.must_be_repeated(blobs.is_empty() && tries < TRIES) {
                 continue;
             }

@@ -22,11 +22,12 @@ pub(crate) struct BlobStore<'a> {
     /// The ids of new data and tree blobs.
     new: [Mutex<IdSet>; 2],
     level: Option<i32>,
-    /// Decrypt and compare encrypted blobs, like restic: that has detected memory errors.
+    /// Whether encrypted blobs are decrypted and compared before they are written. restic does the
+    /// same, and has detected memory errors by this check.
     verifies: bool,
 }
 
-/// Compresses and encrypts in one thread, reusing contexts and buffers.
+/// Compresses and encrypts blobs in one thread, reusing contexts and buffers.
 pub(crate) struct BlobWriter<'a> {
     store: &'a BlobStore<'a>,
     compressor: Option<FrameCompressor>,

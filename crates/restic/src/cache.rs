@@ -13,7 +13,7 @@ use crate::repository_file::RepositoryFile;
 
 const MODES: Modes = Modes::PRIVATE;
 
-/// A cache. Its failures only cost time.
+/// The local cache of a remote repository. Failures of the cache only cost time.
 #[derive(Debug)]
 pub(crate) struct Cache {
     dir: Vec<u8>,
@@ -73,7 +73,8 @@ impl Cache {
             self.try_to(|| {
                 make_dirs(&self.subdir(kind, id), MODES)?;
                 let path = self.path(kind, id);
-                // Remove first: writing would follow a symbolic link, or write to a FIFO.
+                // Remove an existing file first: writing would follow a symbolic link, or write to
+                // a FIFO.
                 match remove(&path) {
                     Ok(()) | Err(Errno::ENOENT) => write_file(&path, bytes, MODES),
                     Err(errno) => Err(errno),
@@ -82,8 +83,8 @@ impl Cache {
         }
     }
 
-    /// A range of a cached file. A missing file is loaded; an existing one is verified on first
-    /// use.
+    /// A range of a cached file. A missing file is loaded from the repository; an existing one is
+    /// verified on first use.
     pub(crate) fn part(
         &self,
         kind: RepositoryFile,

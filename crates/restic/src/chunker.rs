@@ -17,8 +17,8 @@ pub(crate) struct Chunker {
     longest: usize,
 }
 
-/// Tables for fingerprints: the remainder of the window, as a polynomial over GF(2), modulo the
-/// polynomial of the repository.
+/// Tables for computing a fingerprint: the remainder of the bytes of the window, as a polynomial
+/// over GF(2), modulo the polynomial of the repository.
 struct Rabin {
     /// The remainder of a byte and 63 zeros, which removes the byte when it leaves the window.
     leaving: [u64; 256],
@@ -27,7 +27,7 @@ struct Rabin {
     reducing: [u64; 256],
     /// The shift that brings the highest eight bits of a fingerprint to the lowest place.
     shift: u32,
-    /// The bits that are zero where a blob ends.
+    /// The bits of a fingerprint that are zero where a blob ends.
     mask: u64,
 }
 
@@ -76,8 +76,8 @@ impl Chunker {
         }
     }
 
-    /// The end of the first blob of `bytes`; `None` if it is not in them, and known not to be in
-    /// the first `seen` bytes. The caller ends a blob at the end of a file.
+    /// The end of the first blob in `bytes`; `None` if the blob is longer. An earlier call has
+    /// found no end in the first `seen` bytes. At the end of a file, the caller ends the blob.
     pub(crate) fn end(&self, bytes: &[u8], seen: usize) -> Option<usize> {
         let limit = bytes.len().min(self.longest);
         let from = seen.max(self.shortest);
@@ -85,7 +85,7 @@ impl Chunker {
             return None;
         }
         let found = self.rabin.as_ref().and_then(|rabin| {
-            // A blob that was searched up to `seen` does not end there.
+            // If an earlier call has searched up to `seen`, the blob does not end at `seen`.
             let mut print = rabin.fingerprint(&bytes[from - WINDOW..from]);
             if seen < from && rabin.ends(print) {
                 return Some(from);

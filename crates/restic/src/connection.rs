@@ -56,7 +56,7 @@ const HAS_EXTENDED: u32 = 1 << 31;
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
 const FSYNC: &str = "fsync@openssh.com";
 
-/// Bytes of a READ or WRITE that every server accepts.
+/// Maximum length of a READ or WRITE request that every server accepts, in bytes.
 const PIECE: usize = 32 << 10;
 /// Maximum number of requests in flight: few enough that requests and responses fit into the
 /// buffers between client and server, which avoids deadlock.
@@ -96,8 +96,8 @@ impl Connection {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // After a signal, which a terminal also sends to ssh, this connection must still remove the
-        // lock.
+        // Let ssh ignore signals: a terminal sends them to ssh, too, but this connection must still
+        // remove the lock after a signal.
         let child = interrupt::ignored_by_child(|| ssh.spawn());
         let mut child =
             child.map_err(|e| StoreError::NoConnection(format!("cannot run ssh: {e}")))?;
@@ -136,7 +136,7 @@ impl Connection {
         match connection.begin() {
             Ok(()) => Ok(connection),
             Err(error) => {
-                // The last line of ssh tells why there is no connection.
+                // The last line of ssh's stderr tells why there is no connection.
                 connection.end();
                 let _ = listener.join();
                 match std::mem::take(&mut *connection.said.lock()) {
@@ -213,7 +213,7 @@ impl Connection {
         self.send_packet(kind, &body)
     }
 
-    /// Receives the next response, which has the expected type, or is a status.
+    /// Receives the next response: a packet of the expected type, or a status.
     fn answer(&mut self, expected: u8) -> Result<SftpReply, StoreError> {
         let (kind, mut body) = self.receive_packet()?;
         body.try_get_u32().map_err(|_| malformed())?;
@@ -301,7 +301,8 @@ impl Connection {
             let Some(wanted) = on_their_way.pop_front() else {
                 break;
             };
-            // Receive all responses even after an error, so that the next request gets its own.
+            // Receive all responses even after an error, so that the next request gets its own
+            // response.
             match self.answer(DATA) {
                 Ok(SftpReply::Body(mut data)) => match take_bytes(&mut data) {
                     Ok(data) if data.len() == wanted => bytes.extend_from_slice(&data),
@@ -391,8 +392,8 @@ impl Connection {
         self.call(REMOVE, &text(path), STATUS).map(drop)
     }
 
-    /// The entries of a directory with UTF-8 names, except `.` and `..`. Their size is limited by
-    /// `room`, from which it is subtracted.
+    /// The entries of a directory with UTF-8 names, except `.` and `..`. `room` is the number of
+    /// bytes of memory that entries may still take; the size of the new entries is subtracted.
     pub(crate) fn read_dir(
         &mut self,
         path: &str,
@@ -407,7 +408,8 @@ impl Connection {
             }
             match self.answer(NAME) {
                 Ok(SftpReply::Body(mut names)) => {
-                    // A short entry takes more memory than its packet.
+                    // Measure the entries in memory, because a short entry takes more memory than
+                    // its packet.
                     let known = found.len();
                     if let Err(error) = take_entries(&mut names, &mut found) {
                         break Err(error);
@@ -436,7 +438,7 @@ impl Drop for Connection {
 }
 
 enum SftpReply {
-    /// The bytes after the request number.
+    /// The bytes after the request number in a packet of the expected type.
     Body(Bytes),
     /// The server's status EOF: the end of the file or directory.
     End,

@@ -1,5 +1,5 @@
-//! The contents of files, limited to the size at opening, so that they agree with the metadata of
-//! that time.
+//! Reads the contents of files, at most up to the size at opening, so that contents and metadata
+//! agree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use walk::{FileType, Meta};
 pub(crate) struct EntryWarnings {
     rows: Arc<Rows>,
     found: Mutex<Warnings>,
-    /// Something was unreadable, and is not in the snapshot.
+    /// Whether the snapshot lacks an entry, or data of one, that could not be read.
     skipped: AtomicBool,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Contents<'a> {
     left: u64,
     /// The file has become shorter: the rest is stored as zeros.
     is_short: bool,
-    /// The end of the data, if a read returned it before `st_size`.
+    /// The offset at which read(2) returned the end of the file, if before `st_size`.
     end: Option<u64>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// The extent at an offset. Counts as data if lseek(2) fails.
+    /// The extent at an offset. If lseek(2) fails, the rest of the file counts as data.
     fn extent_at(&mut self, at: u64) -> Extent {
         if let Some(extent) = self.extent.filter(|extent| at < extent.end) {
             return extent;
@@ -151,7 +151,8 @@ impl<'a> Contents<'a> {
         let (is_hole, end) = match seek(Whence::Data) {
             Ok(data) if data > at => (true, data.min(size)),
             Err(Errno::ENXIO) if at < size => (true, size),
-            // A hole that is punched meanwhile is read as zeros.
+            // If a hole is punched into this data extent meanwhile, read(2) returns zeros for the
+            // hole.
             Ok(_) => (false, seek(Whence::Hole).unwrap_or(size).max(at + 1)),
             Err(_) => (false, u64::MAX),
         };
@@ -172,8 +173,8 @@ impl<'a> Contents<'a> {
         count
     }
 
-    /// Appends up to `most` bytes, fewer only at the end. `None`, with a warning, if they cannot be
-    /// read.
+    /// Appends up to `most` bytes of the file, fewer only at its end. `None`, with a warning, if
+    /// they cannot be read.
     pub(crate) fn read(&mut self, most: usize, to: &mut Vec<u8>) -> Option<()> {
         let most = usize::try_from(self.left).map_or(most, |left| left.min(most));
         let (first, at, mut have) = (to.len(), self.meta.size - self.left, 0);
@@ -183,7 +184,7 @@ impl<'a> Contents<'a> {
             let extent = self.extent_at(offset);
             let length = (extent.end - offset).min((most - have) as u64) as usize;
             if extent.is_hole {
-                have += length; // the buffer contains zeros already
+                have += length; // holes are zeros, which the buffer contains already
                 continue;
             }
             match pread64(&self.fd, &mut to[first + have..][..length], offset) {
@@ -212,18 +213,18 @@ impl<'a> Contents<'a> {
         Some(())
     }
 
-    /// Whether everything was read.
+    /// Whether the whole file was read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.left == 0
     }
 
-    /// The end of the data, if it is before `st_size`.
+    /// The offset of the end of the file, if read(2) returned it before `st_size`.
     pub(crate) fn end(&self) -> Option<u64> {
         self.end
     }
 
-    /// Whether to read the file again, because it has changed since it was opened. Adds a warning
-    /// instead unless `can_be`.
+    /// Whether to read the file again, because it has changed since it was opened. If `can_be` is
+    /// false, reading again is impossible, and a warning is added instead.
     pub(crate) fn must_be_repeated(self, can_be: bool) -> bool {
         let Contents {
             warnings,

@@ -26,8 +26,8 @@ pub enum Error {
     /// This process did not hold its lock all the time, so data may have been removed.
     #[error("{0}, so that another process may have removed data")]
     LockLost(LockLoss),
-    /// The snapshot was already written when the lock was lost or could not be checked; and it
-    /// cannot be removed.
+    /// The snapshot was already written when the lock was lost or could not be checked; and the
+    /// snapshot cannot be removed.
     #[error("{why}; the snapshot {id} was written before, and cannot be removed: {error}")]
     UnsafeSnapshot {
         /// The id of the snapshot.

@@ -17,12 +17,12 @@ pub(crate) type IdSet = HashSet<Id, BuildHasherDefault<FirstBytes>>;
 pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;
 
 impl Id {
-    /// The id of these contents.
+    /// The id of a blob or file with these contents.
     pub(crate) fn hash(contents: &[u8]) -> Id {
         Id(Sha256::digest(contents).into())
     }
 
-    /// Parses hexadecimal digits.
+    /// Parses an id in hexadecimal digits.
     pub(crate) fn parse(digits: &[u8]) -> Option<Id> {
         let (pairs, []) = digits.as_chunks::<2>() else {
             return None;
@@ -44,7 +44,7 @@ impl Id {
         &self.0
     }
 
-    /// Appends the hexadecimal digits.
+    /// Appends the id in hexadecimal digits.
     pub(crate) fn write_hex(&self, out: &mut Vec<u8>) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         out.extend(self.0.iter().flat_map(|byte| {
@@ -62,8 +62,8 @@ impl From<Sha256> for Id {
     }
 }
 
-/// The values of hexadecimal digits, 16 for other bytes. A table, because an index has two million
-/// digits per 30,000 blobs.
+/// The values of hexadecimal digits, 16 for other bytes. A table makes parsing fast: an index has
+/// two million digits per 30,000 blobs.
 const VALUES: [u8; 256] = {
     let mut values = [16; 256];
     let mut value = 0;

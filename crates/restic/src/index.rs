@@ -60,7 +60,7 @@ impl Index {
     /// Reads all index files.
     ///
     /// # Errors
-    /// If one cannot be read, or is damaged.
+    /// If an index file cannot be read, or is damaged.
     pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
         let index = Mutex::new(Index::default());
         repository.read_all(RepositoryFile::Index, |id, sealed| {

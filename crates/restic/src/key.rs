@@ -79,8 +79,8 @@ impl MasterKey {
 impl KeyFile {
     /// The cipher derived from the password, and the encrypted data. `None` if the file is invalid.
     fn cipher(&self, password: &[u8]) -> Option<(Cipher, Vec<u8>)> {
-        /// Limits of scrypt: bytes of memory, and bytes processed (a minute). restic chooses half a
-        /// second.
+        /// Maximum cost of scrypt for a key file: bytes of memory, and bytes processed, which take
+        /// a minute. restic chooses parameters that take half a second.
         const MOST_MEMORY: u64 = 1 << 30;
         const MOST_WORK: u64 = 64 << 30;
         const BLOCK: u64 = 128;

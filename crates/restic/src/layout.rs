@@ -27,7 +27,7 @@ const VERSION: &[u8] = b"2";
 /// A SRC's name, cleaned lexically like in restic, so that `a/../b` is `b`.
 #[derive(PartialEq, Eq, Hash)]
 struct SourceName {
-    /// The number of leading `..`.
+    /// The number of leading `..` components.
     up: usize,
     is_absolute: bool,
     components: Vec<Vec<u8>>,
@@ -57,12 +57,12 @@ impl SourceName {
         (self.up, self.is_absolute)
     }
 
-    /// Whether this path is below or equal to another one in the snapshot.
+    /// Whether this path is equal to the path of `other` in the snapshot, or below it.
     fn is_in(&self, other: &SourceName) -> bool {
         self.components.starts_with(&other.components)
     }
 
-    /// The file-system path of the first components.
+    /// The file-system path that consists of the first `components` components.
     fn real(&self, components: usize) -> Vec<u8> {
         let parts = std::iter::repeat_n(&b".."[..], self.up);
         let parts = parts.chain(self.components[..components].iter().map(Vec::as_slice));
@@ -73,7 +73,8 @@ impl SourceName {
         }
     }
 
-    /// The path of the first components in the snapshot; empty for its root.
+    /// The path in the snapshot that consists of the first `components` components; empty for the
+    /// root.
     fn in_snapshot(&self, components: usize) -> Vec<u8> {
         let parts = self.components[..components].iter();
         parts.flat_map(|part| [b"/", &part[..]].concat()).collect()
@@ -113,7 +114,7 @@ pub fn distinct_sources(sources: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     sources
 }
 
-/// A SRC with its rows.
+/// The parsed path of a SRC, its path as given, and its rows.
 type LayoutSource<'a> = (SourceName, &'a [u8], Range<usize>);
 
 /// SRCs in the order of their paths.
@@ -147,12 +148,12 @@ pub(crate) struct Layout {
 struct InnerSource {
     path: Vec<u8>,
     rows: Range<usize>,
-    /// The rows of the outer SRC, and the relative path.
+    /// The rows of the outer SRC, and the path relative to the outer SRC.
     outer: Range<usize>,
     below: Vec<Vec<u8>>,
 }
 
-/// A part of the snapshot.
+/// A SRC in the snapshot, or a directory above a SRC.
 struct SnapshotPart {
     /// The path in the snapshot; empty for its root.
     path: Vec<u8>,
@@ -192,7 +193,7 @@ impl Layout {
             paths: sorted_paths(&sources)?,
             inner: Vec::new(),
         };
-        // The SRCs that contain the next one, outermost first.
+        // The SRCs that contain the next SRC, outermost first.
         let mut outer: Vec<&LayoutSource<'a>> = Vec::new();
         for source in &sources {
             let (name, path, rows) = source;

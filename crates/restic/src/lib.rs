@@ -9,7 +9,7 @@
 //! | `report` | the report on a snapshot |
 //! | `layout` | the paths of SRCs in the snapshot, and the directories above them |
 //! | `archiver`, `queue` | archives a tree by several threads |
-//! | `parent` | the trees of the last snapshot, which tell unchanged files |
+//! | `parent` | the trees of the last snapshot, by which unchanged files are found |
 //! | `trees` | the trees of the next snapshot |
 //! | `node`, `text`, `times` | an entry in a tree, byte for byte as restic writes it |
 //! | `contents`, `chunker` | the contents of files, and their division into blobs |
@@ -19,10 +19,10 @@
 //! | `repository` | the files of a repository, local or remote |
 //! | `sftp` | the files of a repository on an SSH host |
 //! | `local` | reads and writes local files and directories |
-//! | `file_type` | the types of repository files, and their directories |
+//! | `repository_file` | the types of repository files, and their directories |
 //! | `key` | the keys of a repository, and the password |
 //! | `config` | the configuration of a repository |
-//! | `lock` | restic's locks, own and others' |
+//! | `lock` | the lock of this process, and checks for the locks of others |
 //! | `connection` | SFTP requests, through the standard streams of ssh |
 //! | `error` | why a snapshot could not be made |
 //!

@@ -27,8 +27,8 @@ impl Modes {
         dir: 0o700,
     };
 
-    /// The modes in a repository whose configuration has the mode `config`: as in restic, the group
-    /// gets read permission if it has it there, and files are read-only
+    /// The modes in a repository whose configuration has the mode `config`. As in restic, the group
+    /// gets read permission if it may read the configuration, and files are read-only
     /// (`internal/backend/util/file_helpers.go`).
     pub(crate) fn of_repository(config: u32) -> Modes {
         match config & 0o040 {

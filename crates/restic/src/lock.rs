@@ -29,9 +29,9 @@ const STALE: Duration = Duration::from_secs(30 * 60);
 /// The interval of renewing this process's lock; `RENEWED_AGAIN` after a failure.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
 const RENEWED_AGAIN: Duration = Duration::from_secs(30);
-/// The interval of checking for a signal while a lock is held, which must then be removed.
+/// The interval of checking for signals while a lock is held: a signal must remove the lock.
 const SIGNALS: Duration = Duration::from_millis(100);
-/// An exclusive lock that was created at the same time becomes visible within this time.
+/// The time within which an exclusive lock that was created at the same moment becomes visible.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// The process that locks a repository.
@@ -68,7 +68,8 @@ fn end(task: &mut Option<Background>) {
 }
 
 impl Lock {
-    /// Locks a repository non-exclusively. Before writing anything, call [`Lock::wait_for_exclusive_locks`].
+    /// Locks a repository non-exclusively. Before writing anything, call
+    /// [`Lock::wait_for_exclusive_locks`].
     ///
     /// # Errors
     /// If another process holds an exclusive lock; or the lock cannot be written.
@@ -87,8 +88,8 @@ impl Lock {
         });
         let mut retry = Waiting::new(retry);
         retry.until_free(&place)?;
-        // Hold signals before writing the lock: requests after a signal wait until it ends the
-        // process.
+        // Defer signals before writing the lock file: after a signal, requests to a server wait
+        // until it ends the process.
         let signals = (!repository.is_local()).then(interrupt::defer_signals);
         let (held, again) = (Arc::clone(&place), Arc::clone(&place));
         let removal = start(move |ended| {
@@ -227,7 +228,7 @@ struct RepositoryLocks {
 }
 
 impl RepositoryLocks {
-    /// Removes the oldest lock files of this process, all but `left`.
+    /// Removes the lock files of this process, except the `left` newest ones.
     fn remove_all_but(&self, left: usize) {
         let mut held = self.held.lock();
         let last = held.len().saturating_sub(left);
@@ -255,8 +256,8 @@ impl RepositoryLocks {
         made.map_err(|fault| self.files.error_at(Action::Lock, DIR, fault))
     }
 
-    /// Renews the lock: writes a new file before the old one is removed, so that one exists at each
-    /// moment.
+    /// Renews the lock: writes a new file before the old one is removed, so that a lock file exists
+    /// at each moment.
     ///
     /// # Errors
     /// If the lock is [lost](Error::LockLost), which is final; or the new file cannot be written.
@@ -266,7 +267,8 @@ impl RepositoryLocks {
         self.check_held(*renewed)?;
         let made = self.write().and_then(|()| self.check_held(*renewed));
         if made.is_err() {
-            // Even after an error: the request may have been carried out without a response.
+            // Remove the new file even after an error: the server may have created it without a
+            // response.
             let new = self.held.lock().split_off(count);
             drop(new);
             return made;
@@ -281,7 +283,7 @@ impl RepositoryLocks {
     /// stale.
     fn check_held(&self, written: LockTime) -> Result<(), Error> {
         let listed = self.list()?;
-        // Take the time after the response, which may have been slow.
+        // Read the clock after the response of the server, which may have taken long.
         let age = written.elapsed(LockTime::now());
         let held = self.held.lock();
         let is_there = |own: &HeldFile| listed.iter().any(|(name, _)| own.is_named(name));

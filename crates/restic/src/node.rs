@@ -56,8 +56,9 @@ pub enum DeviceIds {
     /// All nodes.
     #[default]
     All,
-    /// Nodes of files with hard links, which it helps to identify: as with restic's feature flag
-    /// `device-id-for-hardlinks`. So a file system whose device number varies keeps its trees.
+    /// Only nodes of files with hard links, which the device number helps to identify, as with
+    /// restic's feature flag `device-id-for-hardlinks`. The trees of a file system do not change
+    /// when its device number does, except where files have hard links.
     HardLinks,
 }
 

@@ -52,7 +52,7 @@ pub struct RepositoryOptions {
     pub retry: RetryLock,
     /// Dry run: nothing is written, not even a lock.
     pub is_dry: bool,
-    /// Called with the host's name and the time while a host does not answer.
+    /// Called with the host's name and the time since the last packet while a host does not answer.
     pub on_silence: Option<OnSilence>,
 }
 

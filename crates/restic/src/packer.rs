@@ -47,9 +47,9 @@ struct PackedBlob {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct WrittenBlobs {
     pub(crate) blobs: u64,
-    /// Bytes before compression.
+    /// Length of the written blobs before compression, in bytes.
     pub(crate) plain: u64,
-    /// Bytes as stored.
+    /// Length of the written blobs as stored, in bytes.
     pub(crate) stored: u64,
 }
 
@@ -57,7 +57,7 @@ struct OpenPack {
     kind: BlobKind,
     bytes: Vec<u8>,
     blobs: Vec<PackedBlob>,
-    /// The time when the first blob was added.
+    /// The time when the first blob was added to the pack.
     begun: Instant,
     sizes: PackSizes,
     /// Stored bytes of this kind in the repository.
@@ -104,8 +104,8 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Adds an encrypted blob whose plaintext has `length` bytes. `is_compressed` if it was
-    /// compressed before.
+    /// Adds an encrypted blob whose plaintext has `length` bytes. `is_compressed`: the plaintext
+    /// was compressed before encryption.
     ///
     /// # Errors
     /// If a pack or an index file cannot be written.
@@ -220,7 +220,8 @@ impl OpenIndex {
         }
     }
 
-    /// Adds a pack. Returns all packs if they suffice for an index file.
+    /// Adds a full pack to the index. Returns all packs of the index if they suffice for an index
+    /// file.
     fn add(&mut self, pack: FullPack) -> Vec<FullPack> {
         self.blobs += pack.blobs.len();
         self.packs.push(pack);

@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub parent: Option<String>,
     /// The numbers of files and directories, and the data added to the repository.
     pub summary: SnapshotSummary,
-    /// Everything in the tree was readable.
+    /// Whether every entry of the tree could be read.
     pub is_complete: bool,
     /// The repository itself is in the tree, and was skipped.
     pub skips_repository: bool,

@@ -71,7 +71,7 @@ pub(crate) struct RepositoryFiles {
     backend: Backend,
     /// The modes in a local directory.
     modes: Modes,
-    /// The first error that did not end the run.
+    /// The first error that did not end the run, but prevents the snapshot.
     failure: Mutex<Option<Error>>,
     /// Why writing is no longer allowed: the lock was lost.
     stopped: OnceLock<LockLoss>,
@@ -118,7 +118,7 @@ impl RepositoryFiles {
         self.cache.get()
     }
 
-    /// The value of a result; an error does not end the run, but is kept, and prevents the
+    /// The value of a result. An error does not end the run: it is stored, and prevents the
     /// snapshot.
     pub(crate) fn keep_failure<T>(&self, result: Result<T, Error>) -> Option<T> {
         let keep = |error| {
@@ -252,8 +252,8 @@ impl RepositoryFiles {
                 Ok(())
             }
             Backend::Remote(files) => {
-                // Register before writing: the request may have been carried out when a signal or
-                // error ends it.
+                // Register the file before writing: if a signal or error ends the request, the
+                // server may still have created the file.
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
                     kept: HeldFileKind::Remote(Arc::clone(files)),
@@ -479,7 +479,7 @@ impl HeldFile {
 impl Drop for HeldFile {
     fn drop(&mut self) {
         if let HeldFileKind::Remote(files) = &self.kept {
-            // If that fails, the lock becomes stale in half an hour.
+            // If removing a lock fails, it becomes stale in half an hour.
             let _ = files.remove(&self.path);
         }
     }

@@ -72,7 +72,7 @@ struct Location<'a> {
     /// A name or an address, without brackets.
     host: &'a str,
     port: Option<&'a str>,
-    /// Relative to the user's home directory, unless absolute.
+    /// The repository directory: relative to the user's home directory, unless absolute.
     dir: &'a str,
 }
 
@@ -149,8 +149,8 @@ impl SftpFiles {
         let (sender, requests) = mpsc::channel::<Request>();
         let (connected, connection) = sync_channel(1);
         thread::spawn(move || {
-            // Writing to a closed standard output must end the program by SIGPIPE; a dead ssh is
-            // only an error.
+            // Block SIGPIPE in this thread, where a dead ssh must only be an error. In other
+            // threads, a closed standard output must still end the program by SIGPIPE.
             gate::process::block_sigpipe();
             match Connection::start(&words, last) {
                 Ok(mut connection) => {

@@ -232,8 +232,8 @@ impl Repository {
         {
             return Ok(None);
         }
-        // Blobs are only removed, or rewritten by a repair, together with the index files that name
-        // them.
+        // While the index files of the last run exist, so do all blobs that they name: blobs are
+        // only removed, or rewritten by a repair, together with the index files that name them.
         let indexes = indexes(&self.files)?;
         if !record.indexes.iter().all(|name| indexes.contains(name)) {
             return Ok(None);
@@ -306,7 +306,7 @@ impl Repository {
         self.save(next, trees.root, made)
     }
 
-    /// Creates the directories above the SRCs, whose nodes are given.
+    /// Creates the directories above the SRCs again; `nodes` are the unchanged nodes of the SRCs.
     fn replace_above(
         &self,
         layout: &Layout,
@@ -477,7 +477,7 @@ impl Repository {
     }
 }
 
-/// The number of hash digits that identify a file.
+/// Number of hexadecimal digits of an id by which a snapshot record identifies an index file.
 const DIGITS: usize = 16;
 
 /// The index files of a repository, by prefixes of their ids.

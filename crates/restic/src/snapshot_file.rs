@@ -56,9 +56,9 @@ pub struct SnapshotSummary {
     pub dirs_unmodified: u64,
     pub data_blobs: u64,
     pub tree_blobs: u64,
-    /// Bytes before compression.
+    /// Number of bytes added to the repository, before compression.
     pub data_added: u64,
-    /// Bytes as stored.
+    /// Number of bytes added to the repository, as stored.
     pub data_added_packed: u64,
     pub total_files_processed: u64,
     pub total_bytes_processed: u64,

@@ -1,4 +1,5 @@
-//! Times as restic writes them: [time.RFC3339Nano](https://pkg.go.dev/time#RFC3339Nano) in the local time zone.
+//! Times as restic writes them: [time.RFC3339Nano](https://pkg.go.dev/time#RFC3339Nano) in the
+//! local time zone.
 
 use gate::clock::time_of_day;
 use gate::fs::Time;
@@ -87,8 +88,8 @@ impl Times {
     }
 }
 
-/// Appends the last decimal digits of a number. The standard formatter would be noticeable, with
-/// three times per entry.
+/// Appends the last `digits` decimal digits of a number. Rust's standard formatter would take
+/// noticeable time, because each entry has three times.
 fn write_digits(mut number: i64, digits: usize, out: &mut Vec<u8>) {
     let begin = out.len();
     out.resize(begin + digits, 0);

@@ -22,7 +22,7 @@ pub(crate) struct Directory {
     head: Vec<u8>,
     old: OldDirectory,
     old_tree: OnceLock<OldTree>,
-    /// The nodes of the entries, in name order. An empty one stands for a skipped entry.
+    /// The nodes of the entries, in name order. An empty node stands for a skipped entry.
     nodes: Mutex<Vec<Vec<u8>>>,
     /// The number of tasks that will still add nodes.
     holders: AtomicUsize,
@@ -30,9 +30,9 @@ pub(crate) struct Directory {
 
 /// State of a directory in the last snapshot.
 struct OldDirectory {
-    /// The last snapshot has a node of this name.
+    /// Whether the last snapshot has a node of this name.
     exists: bool,
-    /// The node has the same type and times.
+    /// Whether the node has the same type and times.
     is_unchanged: bool,
     tree: Option<Id>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
-    /// The counts for a snapshot that reuses the root of another one.
+    /// The counts for a snapshot that reuses the root of another snapshot.
     pub(crate) fn none(root: Id) -> TreeCounts {
         TreeCounts {
             root,
@@ -67,8 +67,8 @@ impl TreeCounts {
 }
 
 impl Directory {
-    /// The root. `tree` is the root of the last snapshot. The caller holds the new directory, and
-    /// must release it.
+    /// The root directory of the next snapshot. `tree` is the root of the last snapshot. The caller
+    /// holds the new directory, and must release it.
     pub(crate) fn root(tree: Option<Id>) -> Arc<Directory> {
         let old = OldDirectory {
             exists: tree.is_some(),

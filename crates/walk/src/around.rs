@@ -81,7 +81,7 @@ impl ReachableMounts {
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
             let name = opened.ok().and_then(|dir| name_of(&dir).ok());
             let Some(absolute) = name else {
-                continue; // the walk reports it
+                continue; // the walk reports that DIR cannot be opened
             };
             for mount in around.mounts.iter().filter(|mount| is_doubtful(mount)) {
                 let target = mount.target.as_deref().unwrap_or_default();

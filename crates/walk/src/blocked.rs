@@ -12,8 +12,8 @@ use gate::{Gate, Result};
 use crate::entry::joined;
 
 /// The files that threads of this process are waiting for, by
-/// [/proc/PID/task/TID/syscall](https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html). Empty
-/// where the kernel does not tell.
+/// [/proc/PID/task/TID/syscall](https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html).
+/// Empty if the kernel does not report the system calls.
 pub fn blocked_paths() -> Vec<Vec<u8>> {
     let mut paths = blocked().unwrap_or_default();
     paths.sort_unstable();
@@ -26,7 +26,7 @@ fn blocked() -> Result<Vec<Vec<u8>>> {
     let mut paths = Vec::new();
     each_entry(tasks, |entry| {
         let name = [b"/proc/self/task/", entry.name.to_bytes(), b"/syscall"].concat();
-        // A thread may have ended.
+        // Ignore read errors, because the thread may have ended.
         if let Ok(Ok(text)) = CString::new(name).map(|name| read_kernel(&name)) {
             paths.extend(Call::parse(&text).and_then(|call| call.path()));
         }

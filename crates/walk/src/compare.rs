@@ -60,8 +60,8 @@ pub struct EngineRuns {
 }
 
 impl EngineRuns {
-    /// Summarizes the measured walks of an engine; `None` where there are none. The `other` walks
-    /// (cache warming) only show whether the engine finds the same tree each time.
+    /// Summarizes the measured walks of an engine; `None` without measured walks. The `other`
+    /// walks, which warm the caches, only show whether the engine finds the same tree each time.
     fn new(
         engine: EngineKind,
         walks: &[ChildRun<EngineWalk>],
@@ -93,7 +93,8 @@ pub enum Agreement {
     Same,
     /// An engine found different trees in its own walks: the tree changed meanwhile.
     TreeChanged,
-    /// Each engine found the same tree every time, but not the tree of the others: one is wrong.
+    /// Each engine found the same tree every time, but not the tree of the others: an engine is
+    /// wrong.
     Disagree,
     /// There was no time for a second walk, so the tree may have changed.
     Unconfirmed,
@@ -125,8 +126,8 @@ impl Comparison {
         }
     }
 
-    /// Whether an engine found different trees in different walks; `None` if none did, but one
-    /// engine walked only once.
+    /// Whether an engine found different trees in different walks; `None` if no engine did, but
+    /// some engine walked only once.
     pub fn tree_changed(&self) -> Option<bool> {
         let mut steady = self.engines.iter().map(|engine| engine.is_steady);
         if steady.clone().any(|is_steady| is_steady == Some(false)) {

@@ -1,5 +1,5 @@
-//! Counts entries and their allocated bytes per directory, to a depth of 2, in memory that is shared with
-//! another process, so that the counts survive when the walk is stopped.
+//! Counts entries and their allocated bytes per directory, to a depth of 2, in memory that is
+//! shared with another process, so that the counts survive when the walk is stopped.
 //!
 //! The table is bounded: it has room for some hundred directories. Entries below a directory
 //! without a slot are counted in the directory above it.
@@ -26,8 +26,8 @@ pub struct DirectoryCount {
     pub entries: u64,
     /// Number of directories among these entries.
     pub directories: u64,
-    /// Allocated bytes of these entries. The bytes of a file are divided by its number of hard links, so that a
-    /// directory counts the same in whatever order an engine lists the links.
+    /// Allocated bytes of these entries. The bytes of a file are divided by its number of hard
+    /// links, so that a directory counts the same in whatever order an engine lists the links.
     pub allocated: u64,
 }
 
@@ -40,7 +40,8 @@ const SLOTS: usize = 512;
 /// Slots at the end of the table, reserved for directories directly in DIR: entries of deeper
 /// directories without a slot are counted there.
 const FOR_DEPTH_1: usize = 128;
-/// Layout of a slot in words: length of the path plus 1, entries, directories, allocated bytes, and the path.
+/// Layout of a slot in words: length of the path plus 1, entries, directories, allocated bytes, and
+/// the path.
 const PATH: usize = 4;
 const PATH_BYTES: usize = 256;
 const WORDS: usize = PATH + PATH_BYTES / 8;
@@ -82,9 +83,9 @@ impl DirectoryCounts {
         used
     }
 
-    /// The `most` directories with most entries and the `most` with most bytes; each of the others is
-    /// counted in its parent if that is among them, and else in the first, DIR. Those with most entries
-    /// come first.
+    /// The `most` directories with the most entries, and the `most` with the most bytes, in
+    /// descending order of entries. Every other directory is added to its parent if that is in the
+    /// result, and otherwise to DIR.
     pub fn largest(&self, most: usize) -> Vec<DirectoryCount> {
         let mut all = self.collect();
         let mut by_space: Vec<_> = all.iter().map(|one| one.allocated).collect();
@@ -211,8 +212,8 @@ impl Worker for &CountingDirectories<'_> {
     }
 }
 
-/// The allocated bytes of a file that belong to one of its names. A file system reports blocks and links
-/// of its own choice, so the product saturates.
+/// The share of one hard link in the allocated bytes of a file. The product saturates, because a
+/// file system may report any number of blocks and links.
 fn share_of_name(meta: &Meta) -> u64 {
     let names = match meta.is_dir() {
         true => 1,

@@ -128,7 +128,7 @@ impl EngineAction {
     }
 }
 
-/// Something that a walk has skipped, or found wrong.
+/// What a walk has skipped, or found wrong.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {

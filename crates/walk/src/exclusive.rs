@@ -25,7 +25,8 @@ use crate::entry::{Meta, relative};
 use crate::owners::Owners;
 use crate::top::MountContext;
 
-/// The `f_type` of file systems without shared extents: ext2 to ext4, tmpfs, ramfs, FAT, exFAT, F2FS.
+/// The `f_type` of file systems without shared extents: ext2 to ext4, tmpfs, ramfs, FAT, exFAT,
+/// F2FS.
 const WITHOUT_SHARING: [u64; 6] = [
     0xef53,
     0x0102_1994,
@@ -146,7 +147,8 @@ impl<P: Copy> References<P> {
         }
     }
 
-    /// Replaces the directories; drops references for which `place` returns `None`.
+    /// Converts the directory of each reference by `place`; drops references for which `place`
+    /// returns `None`.
     pub(crate) fn with_places<Q>(self, place: impl Fn(P) -> Option<Q>) -> References<Q> {
         let references = self.0.into_iter().filter_map(|reference| {
             Some(Reference {
@@ -214,7 +216,8 @@ impl ExtentReader {
     /// Buffer size for FIEMAP, in 64-bit words: a `struct fiemap` and 64 extents.
     const BUFFER: usize = 4 + 7 * 64;
 
-    /// Prepares for the files of a mount. Called before the mount is walked.
+    /// Stores the file system of a mount, for [`ExtentReader::read`]. Called before the mount is
+    /// walked.
     pub(crate) fn begin(&self, context: &MountContext<'_>) {
         *self.file_system.lock() = Some(Arc::new(FileSystem::new(context)));
     }

@@ -310,8 +310,8 @@ mod tests {
             assert!(matcher.keeps(&name) && matcher.keeps(b"b"));
             append(&mut path, &name);
         }
-        // The limit: each text is compared by character and by byte, in the path and as an entry; a
-        // relative pattern counts twice.
+        // Maximum number of steps: each text is compared by character and by byte, in the path and
+        // as an entry; a relative pattern counts twice.
         let most = 2 * 2 * 2 * patterns.len() * many * (name.len() + 2);
         assert!(STEPS.get() < most, "{}", STEPS.get());
     }

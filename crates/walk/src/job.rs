@@ -26,7 +26,7 @@ use crate::top::{MountContext, Top};
 
 /// A way to find all entries of one mount.
 pub trait Engine: Sync {
-    /// Whether this engine can work on the mount, by few and cheap calls.
+    /// Whether this engine can work on the mount; the check makes few and cheap calls.
     ///
     /// # Errors
     /// Why the engine cannot, and what would help.
@@ -90,8 +90,8 @@ impl Missing {
     }
 }
 
-/// The paths below a job's top where other mounts begin, by the mount table: a hint for engines that
-/// cannot see mounts.
+/// The paths below a job's top where other mounts begin, by the mount table: a hint for engines
+/// that cannot see mounts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MountHints {
     names: HashMap<Vec<u8>, MountHints>,

@@ -23,7 +23,7 @@
 //! | `owners` | which files share an extent |
 //! | `plan` | chooses the engine of a mount, where none was requested, and says why |
 //! | `blocked` | the files that threads wait for, for a message |
-//! | `traversal` | [`walk()`], and [`walk_together()`] by all ranks: the options, and a job for each mount in the tree |
+//! | `traversal` | [`walk()`], and [`walk_together()`] by all ranks: a job for each mount |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | `directories` | entries by directory, to a depth of 2 |

@@ -73,8 +73,8 @@ impl Job<'_> {
     fn is_still_missing(&self, dir: &JobDirectory, one: &mut Missing) -> bool {
         let Missing { place, name, .. } = &*one;
         let looked = if one.gate == Gate::Getdents64 {
-            // After a failed getdents64: the entries read before have been emitted, and a different
-            // directory may be there now.
+            // After a failed getdents64, do not read the directory again: the entries before the
+            // failure have been emitted, and a different directory may have this name now.
             Err(one.errno)
         } else if name.is_empty() {
             self.open(place)
@@ -91,7 +91,7 @@ impl Job<'_> {
             self.report(one);
             return false;
         }
-        // A directory that was replaced by a file of a different type is not missing.
+        // If a file of a different type has replaced a directory, the directory is not missing.
         let seen = || self.look(dir, one.listed().1);
         let is_dir = |seen: Statx| seen.file_type == FileType::Directory;
         !one.name.is_empty() || seen().map_or(true, is_dir)

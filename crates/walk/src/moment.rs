@@ -88,8 +88,8 @@ impl Granularity {
     }
 }
 
-/// Whether a file with this change time may have changed at a moment or later. Where the granularity
-/// is coarse or unknown, a time without a fraction may have been rounded down.
+/// Whether a file with this change time may have changed at a moment or later. Where the
+/// granularity is coarse or unknown, a time without a fraction may have been rounded down.
 pub fn may_be_since(ctime: Time, granularity: Granularity, moment: Time) -> bool {
     let seconds = if ctime.nsec == 0 {
         granularity.seconds()

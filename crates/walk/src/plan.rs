@@ -128,7 +128,7 @@ fn price(engine: EngineKind, context: &MountContext<'_>) -> f64 {
 }
 
 /// Start cost of an engine below the file API, in milliseconds: mainly a syncfs(2), which takes
-/// about 0.2 without dirty data, and long with much of it.
+/// about 0.2 ms without dirty data, and long with much dirty data.
 fn start_cost(context: &MountContext<'_>) -> f64 {
     if context.sink_syncs_first { 0.5 } else { 4.0 }
 }

@@ -90,7 +90,8 @@ pub(crate) fn open_tops(dirs: &[Vec<u8>]) -> Result<Vec<Top>, mounts::Error> {
     dirs.map(|(nth, path)| open_top(path, nth)).collect()
 }
 
-/// Opens each directory, which must be the same one on all ranks, and the one with the identity in `known`, if that has one.
+/// Opens each directory, which must be the same one on all ranks, and the one whose device and
+/// inode number are in `known`, if given.
 pub(crate) fn open_same(
     dirs: &[Vec<u8>],
     known: &[(Dev, u64)],
@@ -102,7 +103,8 @@ pub(crate) fn open_same(
     let same = opened.and_then(|tops| {
         for (nth, top) in tops.iter().enumerate() {
             let is_other = |known: &(Dev, u64)| *known != (top.meta.dev, top.meta.ino);
-            // Without statx(2), an automount was not entered to examine it.
+            // Without statx(2), an earlier examination did not enter an automount, so `known` may
+            // differ.
             if known.get(nth).is_some_and(is_other) && has_statx() {
                 return Err(Error::Replaced(top.path.clone()));
             }

@@ -1,11 +1,12 @@
 //! Walks everything below some directories: one job for each mount, by the engine that suits it.
 //!
-//! The ranks of a team walk one mount after the other together. The rank that has found a mount (rank 0 for DIR)
-//! owns it: it chooses the engine and emits the directory where the mount begins. With `threads` the
-//! others take directories from it and from each other; any other engine reads the whole file system,
-//! so the owner runs it alone. A rank that does not see the same directory there stands by.
+//! The ranks of a team walk one mount after the other together. The rank that has found a mount
+//! (rank 0 for DIR) owns it: this owner chooses the engine and emits the directory where the mount
+//! begins. With `threads` the other ranks take directories from the owner and from each other; any
+//! other engine reads the whole file system, so the owner runs it alone. A rank that does not see
+//! the same directory there stands by.
 //!
-//! All ranks take these steps in the same order, whatever fails, so that none waits for ever.
+//! All ranks take these steps in the same order, whatever fails, so that no rank waits for ever.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -116,7 +117,8 @@ pub fn walk(
 /// report has the mounts in which this rank took part.
 ///
 /// # Errors
-/// The errors of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all ranks stop.
+/// The errors of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all
+/// ranks stop.
 pub fn walk_together(
     options: &WalkOptions,
     sink: &dyn Sink,
@@ -185,7 +187,7 @@ struct TopEntry {
 }
 
 impl TopEntry {
-    /// The entry of DIR; or that of any top if another rank emits it.
+    /// An entry without a name, as of DIR itself; also for a top whose entry another rank emits.
     fn new(top: &Top, is_emitted: bool) -> TopEntry {
         TopEntry {
             dir_path: top.path.clone(),
@@ -204,7 +206,7 @@ struct MountTask {
     owner: usize,
     /// Path of the mount point relative to DIR.
     rel: Vec<u8>,
-    /// On the owner, and if it is that of DIR, on all ranks.
+    /// The open mount point: on all ranks for the mount of DIR, on the owner only for others.
     own: Option<EnteredMount>,
 }
 
@@ -212,7 +214,7 @@ struct MountTask {
 #[derive(Serialize, Deserialize)]
 struct MountMessage {
     identity: Option<Identity>,
-    /// From the owner.
+    /// The chosen engine, in the message of the owner.
     engine: Option<EngineKind>,
 }
 
@@ -313,7 +315,7 @@ impl Traversal<'_> {
         Ok(crossings.iter().filter_map(cross).collect())
     }
 
-    /// Walks one mount with an engine, and returns the names where others begin.
+    /// Walks one mount with an engine, and returns the names where other mounts begin.
     fn walk_by(
         &self,
         (kind, reason): (EngineKind, PlanReason),
@@ -324,7 +326,8 @@ impl Traversal<'_> {
         let options = self.options;
         let (top, mount) = (context.top, context.mount);
         self.sink.begin(context, kind);
-        // Read the metadata again: the sink must know of the mount before that of any entry is read.
+        // Read the metadata again after `begin`: the sink must know of the mount before the
+        // metadata of any entry is read.
         let seen = statx(&top.fd, c"", AtFlags::EMPTY_PATH, Meta::WANT);
         let meta = seen.map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
@@ -351,7 +354,7 @@ impl Traversal<'_> {
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: options.noatime,
-            // Only a table shows mounts on files.
+            // Only a mount table shows mounts on files: getdents64(2) does not.
             names_suffice: context.names_suffice && mount.is_some(),
             diagnostics: self.diagnostics,
             crossings: &crossings,
@@ -379,14 +382,14 @@ impl Traversal<'_> {
             true => with_all_processors(|| self.run_chosen(job, part)),
             false => Ok(false),
         };
-        // Take part in the exchange even if this rank failed: the others wait for its end.
+        // Take part in the exchange even if this rank failed: the other ranks wait for its end.
         let is_over = !matches!(is_done, Ok(false));
         let walked = threads::walk_together(job, self.team, owner, is_over);
         is_done.and(walked.map_err(Error::Thread))
     }
 
-    /// Runs the engine of a part; returns whether it has walked the mount. If not, `threads` takes its
-    /// place in the part.
+    /// Runs the engine of a part; returns whether the engine has walked the mount. If not,
+    /// `threads` takes its place in the part.
     fn run_chosen(&self, job: &Job<'_>, part: &mut WalkedMount) -> Result<bool, Error> {
         let Err(refusal) = engine(part.engine).walk(job) else {
             return Ok(true);
@@ -406,7 +409,7 @@ impl Traversal<'_> {
         Ok(false)
     }
 
-    /// The engine for a mount, and why that one.
+    /// The engine for a mount, and why this engine was chosen.
     fn choose(
         &self,
         context: &MountContext<'_>,
@@ -467,7 +470,8 @@ impl Traversal<'_> {
         MountHints::from_names(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
+    /// Opens the directory at a crossing, to be walked; only emits the entry if the directory is
+    /// not to be walked.
     fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
         let Crossing {
             dir: place,
@@ -551,7 +555,8 @@ fn open_place(from: &Top, rel: &[u8], how: Open) -> Result<Fd, Errno> {
     open_long_no_symlinks(from.fd.as_fd(), rel, how)
 }
 
-/// Opens a directory where a mount begins that another rank has found, which also emits it.
+/// Opens a directory where a mount begins that another rank has found, and whose entry that rank
+/// emits.
 fn open(root: &Top, rel: &[u8]) -> Result<EnteredMount, Error> {
     let path = joined(&root.path, rel);
     let failed = |kind, gate| {

@@ -51,7 +51,7 @@ struct UsageNode {
     file: (Dev, u64),
     /// Usage of the directory itself and of the files directly in it, without subdirectories.
     sums: Sums,
-    /// Whether the directory's own entry was received; before that, only files in it.
+    /// Whether the directory's own entry was received; until then, only entries in it were.
     is_seen: bool,
 }
 
@@ -67,7 +67,7 @@ struct Link {
 struct NamesOfFile {
     places: Vec<DirKey>,
     nlink: u32,
-    /// Bytes that are freed with the last name, besides shared extents.
+    /// Bytes that are freed when the last name is deleted, besides shared extents.
     exclusive: u64,
     shared: SharedExtents,
 }
@@ -140,7 +140,7 @@ impl UsageCollector {
         for link in std::mem::take(&mut self.links).into_values() {
             self.add(link.place.1, link.sums);
         }
-        // A directory without an entry of its own vanished during the walk.
+        // Drop each directory whose own entry was not received: it vanished during the walk.
         let nodes = std::mem::take(&mut self.nodes)
             .into_iter()
             .filter(|(_, node)| node.is_seen);
@@ -343,7 +343,8 @@ impl Usage {
         sort: UsageOrder,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
-        // Sort the paths of several DIRs, which may overlap; with `top` there are only a few.
+        // With a single DIR, the order of the tree is that of paths. The paths of several DIRs,
+        // which may overlap, and the few paths that `top` leaves, are sorted at the end.
         let is_in_order = sort == UsageOrder::Path && top.is_none() && self.has_one_dir();
         let mut order = match is_in_order {
             true => parents_first(&self.rows, false),
@@ -553,7 +554,8 @@ impl UsageWorker<'_> {
     fn put_directory(&mut self, place: DirKey, entry: &Entry<'_>, sums: Sums) {
         let (above, key, name) = match entry.name {
             b"" => {
-                // DIRs are walked one after the other, each before its entries.
+                // Store the number of the DIR for the entries that follow: DIRs are walked one
+                // after the other, each before its entries.
                 self.sink.nth.store(place.hash, Ordering::Relaxed);
                 let path = self.sink.dirs.get(place.hash as usize);
                 (None, place, path.map_or(&b""[..], |path| path))

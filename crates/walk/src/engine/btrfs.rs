@@ -4,12 +4,13 @@
 //! - The search reads the trees on disk, so syncfs(2) writes all changes to them first. Inodes that
 //!   have changed since, by ctime or mtime, or that are inconsistent, are read singly with
 //!   statx(2).
-//! - Threads claim ranges of inode numbers in ascending order (`work.rs`). A directory is mostly
-//!   older than its entries, and is then known already; otherwise its parents are searched for
-//!   (`tree.rs`). So every entry is emitted at once, and only directories are kept in memory.
+//! - Threads claim ranges of inode numbers in ascending order (`work.rs`). Most directories are
+//! older than their entries, and are then known already; otherwise the parents of a directory are
+//! searched for (`tree.rs`). So every entry is emitted at once, and only directories are kept in
+//! memory.
 //! - Subvolumes are separate trees. The tree of tree roots has their names; statx(2) checks that
-//!   each still is there.
-//! - The search does not see mounts: the mount table has them.
+//! each subvolume still exists.
+//! - Mounts do not appear in a search, so mount points come from the mount table.
 //!
 //! During writes, a name that is replaced by another file may be emitted twice, once for each file;
 //! a file that is moved may be emitted at both places, or at none.
@@ -239,8 +240,8 @@ impl<'a> BtrfsWalkState<'a, '_> {
         });
     }
 
-    /// Handles the names where statx(2) found a different file than the tree has: emits those that
-    /// were not emitted with their own inodes, with everything below them.
+    /// Emits the names for which statx(2) found a different file than the tree has, unless they
+    /// were emitted meanwhile, together with everything below them.
     fn settle_strays(&self) {
         let job = self.job;
         let strays = std::mem::take(&mut *self.strays.lock());
@@ -411,7 +412,7 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         let settled = meta.filter(is_settled);
         for &Link { dir, name } in row.links {
             if dir == row.ino {
-                continue; // the root of a subvolume is in itself, as ".."
+                continue; // the root of a subvolume is its own parent, by the name ".."
             }
             if !is_name(name) {
                 let (ino, tree_id) = (row.ino, tree.id);
@@ -450,8 +451,8 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         None
     }
 
-    /// Handles the name of a nested subvolume: its root was emitted already, or a stub is in its
-    /// place.
+    /// Records the name of a nested subvolume for [`BtrfsWalkState::settle_strays`]: its root was
+    /// emitted already, or a stub is in its place.
     #[cold]
     fn subvolume_name<'b>(
         &mut self,

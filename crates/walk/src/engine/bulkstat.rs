@@ -9,7 +9,8 @@
 //! The names are read first. A file that is created, moved or changed later has a later change
 //! time, and is read again by name with statx(2), like a name without an inode. bulkstat returns
 //! the same as statx(2) except for sizes and blocks of files that are being written. syncfs(2)
-//! settles these, so every change since before the syncfs counts as recent.
+//! brings these up to date, so every file that has changed since the start of syncfs(2) is read by
+//! name.
 //!
 //! Opening a directory reads its inode. If inodes are scattered over a disk, the threads that are
 //! started because the processors wait for the disk read all inodes by bulkstat, in disk order.

@@ -12,7 +12,7 @@ use gate::sync::{Condvar, Mutex};
 
 /// Maximum number of threads of an engine while a disk is read.
 pub(super) const MOST: usize = 16;
-/// Minimum time over which the CPU load is measured to tell whether the processors wait.
+/// Minimum time of measuring the CPU load until it shows whether the processors wait.
 const WATCH: Duration = Duration::from_millis(2);
 
 /// The time of the last check whether more threads would help, and the CPU time used until then.
@@ -53,8 +53,8 @@ pub(super) fn most_threads() -> usize {
     (spare_open_files() / 4).max(1)
 }
 
-/// Runs `work` in as many threads as requested, or as are useful, but not more than `work_for`.
-/// Returns when all have ended.
+/// Runs `work` in as many threads as requested, or by default as are useful, but in at most
+/// `work_for` threads. Returns when all threads have ended.
 pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
     let useful = MOST.max(processors());
     let most = requested.unwrap_or(useful).min(work_for).max(1);
@@ -94,7 +94,7 @@ struct Ended {
     news: Condvar,
 }
 
-/// Counts a thread when it ends, even by a panic.
+/// Counts a thread as ended when the thread ends, even by a panic.
 struct CountAtEnd<'a>(&'a Ended);
 
 impl Drop for CountAtEnd<'_> {

@@ -1,9 +1,9 @@
 //! The exchange of work between the ranks of a walk.
 //!
-//! A rank whose threads are idle asks other ranks for directories, one more rank the longer it
-//! waits. A rank that is asked remembers the request until it has something to give, and collects
-//! several tasks if it soon can: then each asker gets an equal share of its queue, the oldest
-//! directories first.
+//! A rank whose threads are idle asks another rank for directories, and, as long as it gets none,
+//! one more rank after each interval. A rank that is asked remembers the request until its queue
+//! has tasks to give; if there are few, it waits a short time for more. Then each asking rank gets
+//! an equal share of the queue, the oldest directories first.
 //!
 //! ```text
 //! rank 2: idle ── Ask ──► rank 0: queue [a] [b] [c] [d] [e] [f]
@@ -14,8 +14,8 @@
 //!
 //! A rank opens the directories that it was given by path. This fails if a directory above has been
 //! renamed. So a rank that gives work keeps the parent directories open until it hears that each
-//! directory is open, and does itself what the other rank cannot open, as a walk by one process
-//! would.
+//! directory is open, and walks the directories itself that the other rank cannot open, as a walk
+//! by one process would.
 //!
 //! The end is found by waves in a tree of the ranks (Mattern 1987, "Algorithms for distributed
 //! termination detection", the four-counter method): a wave waits at each rank until the rank is
@@ -44,8 +44,8 @@ pub(super) trait Pool {
     fn take_share(&self, of: usize, most: usize) -> Vec<SharedTask>;
     /// Adds work that came from another rank.
     fn put(&self, items: Vec<SharedTask>);
-    /// Takes the outcomes of work that other ranks have lent. As long as there are any, this rank
-    /// is not passive.
+    /// Takes the outcomes of work that other ranks have lent to this rank. As long as there are
+    /// outcomes to report, this rank is not passive.
     fn take_outcomes(&self) -> Vec<(LoanId, LoanOutcome)>;
     /// Handles the outcomes of work that this rank has lent to other ranks.
     fn handle_outcomes(&self, outcomes: &[(u64, LoanOutcome)]);
@@ -93,8 +93,8 @@ pub(super) enum LoanOutcome {
 impl SharedTask {
     /// An upper bound for the encoded size of a [`SharedTask`], by the lengths of path and records.
     pub(super) fn size_of(rel: usize, records: usize) -> usize {
-        /// Encoded size of a [`SharedTask`] besides path and records: two lengths, the inode number and
-        /// the loan.
+        /// Encoded size of a [`SharedTask`] besides path and records: two lengths, the inode number
+        /// and the loan.
         const REST: usize = 48;
         rel + records + REST
     }
@@ -108,13 +108,13 @@ enum Message {
     /// The outcomes of lent work. A rank sends the next ones only after [`Message::Settled`].
     Outcomes(Vec<(u64, LoanOutcome)>),
     Settled,
-    /// Something failed on the sending rank: all ranks drop their work.
+    /// A walk or sink has failed on the sending rank: all ranks drop their work.
     Stop,
     /// From rank 0: a request for [`Message::Entries`].
     HowMany,
     Entries(u64),
-    /// A wave (termination detection), down the tree of ranks. In the last waves no rank asks any
-    /// more.
+    /// A wave (termination detection), down the tree of ranks. During the last waves no rank asks
+    /// for work any more.
     Wave {
         is_last: bool,
     },
@@ -185,20 +185,22 @@ pub(super) struct Exchange<'a> {
 }
 
 /// The main thread sleeps for 1/8 of the time since the last message: ranks that wait for work soon
-/// ask again.
+/// send the next request.
 const NAP_PART: u32 = 8;
 /// Lower limit of the main thread's sleep between two checks for messages.
 const SHORTEST_NAP: Duration = Duration::from_micros(25);
-/// Upper limits of the main thread's sleep: while this rank works; and while it waits, when each
-/// wave must pass it.
+/// Upper limits of the main thread's sleep: while this rank works; and while this rank waits, when
+/// each wave (termination detection) must pass through it.
 const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
-/// Limits of the sleep if a message ends it. Checks remain necessary: MPI passes on a message that
-/// is too large to be sent at once only when its sender checks for messages.
+/// Lower and upper limit of the sleep if an arriving message wakes the main thread. Checks remain
+/// necessary: MPI passes on a message that is too large to be sent at once only when its sender
+/// checks for messages.
 const NAPS_WOKEN: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
-/// Number of tasks to collect for each rank that waits: with fewer small ones, it would soon ask
-/// again.
+/// Number of tasks to collect for each rank that waits: with fewer tasks, if these are small, the
+/// rank would soon ask again.
 pub(super) const FAIR_SHARE: usize = 8;
-/// The time after which a waiting rank gets fewer tasks than [`FAIR_SHARE`].
+/// The time after which a waiting rank is given work even if there are fewer tasks than
+/// [`FAIR_SHARE`].
 const PATIENCE: Duration = Duration::from_micros(200);
 /// The minimum and the maximum time between two requests for work.
 const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
@@ -276,7 +278,7 @@ impl<'a> Exchange<'a> {
         thread::park_timeout(nap.max(SHORTEST_NAP));
     }
 
-    /// Whether there is another rank that was not asked for work, or has answered.
+    /// Whether at least one other rank has no unanswered request from this rank.
     fn may_ask_more(&self) -> bool {
         self.asked.iter().filter(|is_asked| !**is_asked).count() > 1
     }
@@ -442,9 +444,9 @@ impl<'a> Exchange<'a> {
         true
     }
 
-    /// The rank to ask next: first the parent in a tree whose root is the owner, so that its work
-    /// spreads in a few steps; then the rank that gave work last, which may be the only one that
-    /// has any; then a random rank that has answered.
+    /// The rank to ask next: first the parent in a tree of ranks whose root is the owner, so that
+    /// the owner's work spreads in a few steps; then the rank that gave work last, which may be the
+    /// only one that has any; then a random rank without an unanswered request.
     fn victim(&mut self) -> Option<usize> {
         let (rank, size) = (self.team.rank(), self.team.size());
         let below = (rank + size - self.owner) % size;

@@ -1,16 +1,16 @@
 //! `ext4`: inode tables and directory blocks, read from the device through the page cache that the
 //! kernel itself uses.
 //!
-//! After syncfs(2) the device has what the file API shows, for the price of a copy instead of a
-//! call per entry. Whatever may have changed since, or is inconsistent, is read again through the
-//! kernel: an inode by statx(2), a directory by getdents64(2). So the tables are only a hint, and
-//! the result equals that of a plain walk.
+//! After syncfs(2) the device has what the file API shows, and reading it costs a copy from the
+//! page cache instead of a system call per entry. An inode or directory that may have changed
+//! since, or is inconsistent, is read again through the kernel: an inode by statx(2), a directory
+//! by getdents64(2). So the tables are only a hint, and the result equals that of a plain walk.
 //!
 //! ```text
 //!   read the clock, syncfs
-//!   tree:   from the top down, level by level: inodes of directories ─► their blocks, sorted by place ─► names
+//!   tree:   from the top down, level by level: inodes of directories ─► their blocks, by place ─► names
 //!   syncfs, and unless the journal has committed nothing since:
-//!           the inodes of the directories once more ─► those that changed meanwhile are listed live
+//!           the inodes of the directories once more ─► those that changed meanwhile: getdents64(2)
 //!   rows:   the names, sorted by the place of their inodes ─► runs of the inode tables ─► entries
 //! ```
 //!

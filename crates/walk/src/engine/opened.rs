@@ -73,8 +73,8 @@ impl OpenDirs {
         }))
     }
 
-    /// Keeps a directory open for its subdirectories, as another reference; `None` if too many are
-    /// open.
+    /// Another reference to an open directory, which keeps it open for its subdirectories; `None`
+    /// if too many directories are open.
     pub(crate) fn keep(&self, opened: &Arc<OpenedDirectory>) -> Option<Arc<OpenedDirectory>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))
     }

@@ -1,5 +1,5 @@
-//! `percall`: a system call for each attribute, as when the kernel had a separate call for each:
-//! the baseline that `dump --gather percall` measures.
+//! `percall`: a separate system call for each attribute, as if statx(2) returned only one: the
+//! baseline that `dump --gather percall` measures.
 //!
 //! statx(2) returns all fields whatever is requested. So each call requests one field, and only
 //! that field of the result is used. The names of extended attributes, the ACLs and the file

@@ -22,8 +22,8 @@ use crate::top::MountContext;
 
 /// Compares known inodes, which are sorted by number, with those of the file system, and returns
 /// those that differ, in the same order. `is_same` compares a known inode with its present
-/// metadata, in which 0 blocks may mean more ([`ondisk::xfs::Inode::blocks`]). `written` is the
-/// time of the last syncfs(2): inodes that have changed later count as different.
+/// metadata, whose number of blocks may be wrong if it is 0 ([`ondisk::xfs::Inode::blocks`]).
+/// `written` is the time of the last syncfs(2): inodes that have changed later count as different.
 ///
 /// `None` if `is_worth` ends the comparison, given the number of differing and of compared inodes.
 ///

@@ -16,9 +16,10 @@
 //!   thread 2:  statx a/33 ... a/64 ──► open a/x, read ──► ...
 //! ```
 //!
-//! A walk begins with one thread: a small tree is done before another would have started. Soon
-//! there is one per processor, which is best with a warm cache. While the processors wait for a
-//! disk or server, more are started up to a limit, to keep many requests in flight.
+//! A walk begins with one thread: a small tree is done before another thread would have started.
+//! Soon there is one thread per processor, which is best with a warm cache. While the processors
+//! wait for a disk or server, more threads are started up to a limit, to keep many requests in
+//! flight.
 //!
 //! The tasks of a thread are bounded, however wide the tree: a thread with many tasks stops reading
 //! a directory. The rest of that directory becomes a task, below the directories that were found in
@@ -72,19 +73,20 @@ const MOST_ON_SERVER: usize = 48;
 /// Maximum number of tasks that a thread takes from the queue at a time.
 const FEW_TASKS: usize = 64;
 
-/// With this many tasks, of some 150 bytes each, a thread stops reading a directory.
+/// Number of tasks, of some 150 bytes each, from which on a thread stops reading a directory, to
+/// bound memory.
 const MANY_TASKS: usize = 8192;
 
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        // Only the thread that works while another one exchanges could fail to start.
+        // Ignore the result: only a walk with other ranks starts a thread here, which could fail.
         let _ = walk_together(job, &SingleProcess, 0, false);
         Ok(())
     }
 }
 
-/// Walks a job together with the other ranks. The rank `owner` begins, unless there is nothing to
-/// do.
+/// Walks a job together with the other ranks. The rank `owner` begins with the top, unless
+/// `is_done`.
 ///
 /// # Errors
 /// This rank could not start a thread. All ranks have stopped then.
@@ -193,8 +195,8 @@ enum DirectoryTask<'a> {
 }
 
 impl<'a> DirectoryTask<'a> {
-    /// The size ([`SharedTask::size_of`]) of the task for another rank; `None` if only this rank can do
-    /// it.
+    /// The size ([`SharedTask::size_of`]) of the task for another rank; `None` if only this rank
+    /// can do it.
     fn size_to_give(&self) -> Option<usize> {
         let (node, source, records) = match self {
             DirectoryTask::Directory(node, source) => (node, source, 0),
@@ -389,7 +391,7 @@ impl Pool for Crew<'_> {
         }
         let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
         self.queued.store(queue.tasks.len(), Relaxed);
-        drop(queue); // before directories are closed
+        drop(queue); // release the lock before directories are closed
         let items = tasks.chunk_by(DirectoryTask::is_of_same_names);
         items.filter_map(|tasks| self.give(tasks)).collect()
     }
@@ -436,7 +438,7 @@ impl Pool for Crew<'_> {
             };
             tasks.extend(loans.given.remove(id));
         }
-        drop(loans); // before directories are closed
+        drop(loans); // release the lock before directories are closed
         drop(opened);
         if !returned.is_empty() {
             Crew::put(self, returned);
@@ -522,8 +524,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             crew.end();
             return None;
         }
-        // If other ranks wait and there is little to share, do the oldest task, which has most
-        // below it.
+        // If other ranks wait and this thread has few tasks, do the oldest task, which has the most
+        // entries below it, so that there is soon more to share.
         if crew.askers.load(Relaxed) > 0 && (2..FEW_TASKS).contains(&self.tasks.len()) {
             return Some(self.tasks.remove(0));
         }
@@ -651,9 +653,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
             let before = self.tasks.len();
-            // Continue with getdents64 at once, before idle threads wait for names. Only here: of
-            // names that were given away, each rank must handle some itself, or all ranks might
-            // pass them on for ever.
+            // Give the names away, and continue with getdents64 at once, before idle threads wait
+            // for names. A thread that was given names must call statx(2) for some of them itself,
+            // or all ranks might pass the names on for ever.
             if records.len() > MANY && !job.names_suffice && self.crew.is_hungry() {
                 self.share(node, opened, records);
             } else {
@@ -737,7 +739,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
 
     /// Starts more threads if they would help.
     fn grow(&self) {
-        /// For a walk that is shorter than this, another thread does not pay.
+        /// Minimum duration of a walk until more threads are started: in a shorter walk they do not
+        /// pay.
         const SHORT: Duration = Duration::from_micros(200);
         let (crew, scope) = (self.crew, self.scope);
         let threads = crew.threads.load(Relaxed);
@@ -763,8 +766,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             if queue.is_over {
                 return;
             }
-            // Count the thread before it runs: otherwise another thread could take itself for the
-            // last one.
+            // Count the thread before it runs: otherwise a thread that becomes idle could take
+            // itself for the last one, and end the walk.
             crew.threads.fetch_add(1, Relaxed);
             drop(queue);
             let run = move || Thread::new(crew, scope, Vec::new()).run();

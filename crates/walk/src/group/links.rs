@@ -1,8 +1,8 @@
 //! Counts each file with several names once, in bounded memory.
 //!
-//! The first pass over the entries remembers up to a number of such files. If there are more, later
-//! passes read the same entries again, and each counts one share of the files, by a hash of the
-//! inode:
+//! The first pass over the entries remembers such files up to a maximum number. If there are more,
+//! later passes read the same entries again, and each pass counts one share of the files, by a hash
+//! of the inode:
 //!
 //! ```text
 //! first pass:   single names, and all files with several ── too many: counts their names only
@@ -95,8 +95,8 @@ impl<K, V> Links<K, V> {
         }
     }
 
-    /// Empties the maps, and returns the files that a pass has counted. If the first pass found more
-    /// files than may be in memory, the error is the number of further passes.
+    /// Empties the maps, and returns the files that a pass has counted. If the first pass found
+    /// more files than may be in memory, the error is the number of further passes.
     pub(super) fn take(&self, pass: LinkPass) -> Result<impl Iterator<Item = (K, V)>, u64> {
         let are_too_many = pass == LinkPass::First && self.are_too_many();
         self.files.store(0, Relaxed);

@@ -1,8 +1,8 @@
 //! The sink that passes on the selected entries of a walk.
 //!
 //! Whether a directory is empty is known only at the end of the walk: no entry of it was received.
-//! Entries may have been excluded or unreadable, so [`SelectionSink::finish`] reads the few remaining
-//! directories.
+//! Entries may have been excluded or unreadable, so [`SelectionSink::finish`] reads the few
+//! remaining directories.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -79,9 +79,9 @@ impl<'a> SelectionSink<'a> {
     }
 }
 
-/// Returns a function for [`SelectionSink::finish`] that reads a directory below one of some DIRs. A
-/// directory that cannot be read is not empty, and causes a warning: that of the walk, if the walk
-/// has warned of it.
+/// Returns a function for [`SelectionSink::finish`] that reads a directory below one of some DIRs.
+/// A directory that cannot be read is not empty, and causes a warning, unless the walk has already
+/// warned of the directory.
 pub fn is_empty_directory<'a>(
     dirs: &'a [Vec<u8>],
     diagnostics: &'a Diagnostics,

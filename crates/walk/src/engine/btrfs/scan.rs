@@ -33,7 +33,8 @@ pub(super) enum FoundItem<'s, 'b> {
 /// An inode with its names. An inode with very many names is returned in several parts.
 pub(super) struct ScannedInode<'s, 'b> {
     pub(super) ino: u64,
-    /// Data of the inode; `None` for names without an inode, as while a file is being removed.
+    /// Data of the inode; `None` for names without an inode, for example while a file is being
+    /// removed.
     pub(super) inode: Option<Inode>,
     pub(super) links: &'s [Link<'b>],
     /// Whether the inode may have extended attributes.

@@ -54,8 +54,8 @@ pub(super) fn readable_after(
     Some(good)
 }
 
-/// The parent of a directory, and the name there; `None` for the root, or a file that is no
-/// directory.
+/// The parent of a directory, and the name of the directory in the parent; `None` for the root, or
+/// a file that is no directory.
 pub(super) fn parent_of(
     fd: impl AsFd,
     tree: u64,
@@ -100,7 +100,7 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
     let mode = inode.mode & 0xffff;
     let rdev = match FileType::from_mode(mode) {
         FileType::Block | FileType::Char => {
-            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of it
+            let rdev = inode.rdev as u32; // the kernel keeps only 32 bits of a device number
             Dev {
                 major: rdev >> 20,
                 minor: rdev & 0xf_ffff,

@@ -3,11 +3,11 @@
 //! branches.
 //!
 //! ```text
-//! generation ──► walk, catalog ──► ... ──► changed_since(generation) ──► names to add, to look at, to take away
+//! generation ──► walk, catalog ──► ... ──► changed_since(generation) ──► changed inodes
 //! ```
 //!
 //! Read the generation before the walk that it describes: changes during the walk are then found
-//! the next time. Not found are
+//! the next time. The following changes are not found:
 //! - removed names: compare the directories that contained them, which have changed. An inode whose
 //!   last name was removed is not among the changes.
 //! - changes in other subvolumes, nested ones included. A new subvolume shows as a change of the
@@ -18,9 +18,9 @@
 //! Without `noatime`, files that were only read are among the changes.
 //!
 //! A generation is meaningful only within one subvolume, identified by its UUID ([`subvolume`]),
-//! and not after a file system was restored from a copy of its disk: the restored one may reach the
-//! same number with other contents. [`written_in`] tells these apart: record some of the inodes
-//! that were written last.
+//! and not after a file system was restored from a copy of its disk: the restored file system may
+//! reach the same generation with other contents. To detect this, record some of the inodes that
+//! were written last, and compare them with [`written_in`].
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -62,14 +62,16 @@ pub struct InodeName {
 /// The subvolume that contains a directory, after syncfs(2).
 ///
 /// # Errors
-/// The errors of syncfs(2) and `BTRFS_IOC_GET_SUBVOL_INFO`: `ENOTTY` if the file system is not btrfs.
+/// The errors of syncfs(2) and `BTRFS_IOC_GET_SUBVOL_INFO`: `ENOTTY` if the file system is not
+/// btrfs.
 pub fn subvolume(fd: &Fd) -> Result<Subvolume> {
     syncfs(fd)?;
     super::search::subvolume(fd)
 }
 
-/// UUIDs of the subvolume that this one is a snapshot of, of the origin of that one, and so on, as
-/// far as they exist, at most 100. Only the first without CAP_SYS_ADMIN.
+/// UUIDs of the origins of a subvolume: of the subvolume of which it is a snapshot, of that
+/// origin's own origin, and so on until an origin was deleted; at most 100. Without CAP_SYS_ADMIN
+/// only the first.
 pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
     const MOST: usize = 100;
     let mut buffer = [0; SMALL];
@@ -96,11 +98,12 @@ pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
 /// The inodes of a [`subvolume`] that were written after a generation, in ascending order, without
 /// those for which `is_same` is true; `None` if `is_worth` ends the search, given the number of
 /// changes so far. Inodes written after the call of [`subvolume`] may be included, and may have
-/// changed again. `xattrs` is true or unknown.
+/// changed again. [`Meta::xattrs`] is `Some(true)`, or `None` for unknown.
 ///
 /// # Errors
-/// The errors of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full
-/// that writes may have failed: inodes in the kernel's memory then differ from those in the tree.
+/// The errors of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so
+/// full that writes may have failed: inodes in the kernel's memory then differ from those in the
+/// tree.
 pub fn changed_since(
     fd: &Fd,
     known: &Subvolume,

@@ -329,7 +329,7 @@ impl<'a> Dirs<'a> {
             let next = self.nodes.get(at + 1);
             let end = next.map_or(self.names.len(), |next| next.name);
             chain.push(&self.names[node.name..end]);
-            at = node.parent as usize; // ends: the parent's index is always smaller
+            at = node.parent as usize; // the loop ends: a parent has a smaller index
         }
         chain.iter().rev().for_each(|name| append(path, name));
     }

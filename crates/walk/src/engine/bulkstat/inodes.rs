@@ -85,8 +85,8 @@ pub(super) struct Readahead<'a> {
 
 impl<'a> Readahead<'a> {
     pub(super) fn new(fd: &'a Fd, shape: &Geometry) -> Readahead<'a> {
-        /// Maximum number of allocation groups: a file system of 16 TiB has so many of the smallest
-        /// ones.
+        /// Maximum number of allocation groups: that of a file system of 16 TiB with groups of
+        /// minimum size.
         const MOST: u32 = 1 << 20;
         let group = |n| (AtomicU64::new(shape.first_of(n)), shape.first_of(n + 1));
         Readahead {
@@ -95,7 +95,7 @@ impl<'a> Readahead<'a> {
         }
     }
 
-    /// The work of one thread, until `is_wanted` is false. Each thread begins with a different
+    /// Reads inodes in one thread, until `is_wanted` is false. Each thread begins with a different
     /// allocation group.
     pub(super) fn run(&self, first: usize, is_wanted: impl Fn() -> bool) -> Result<(), Errno> {
         const SPAN: u64 = 8192;

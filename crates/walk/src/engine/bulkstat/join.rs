@@ -1,8 +1,8 @@
 //! Joins names with the inodes from bulkstat.
 //!
 //! The lists of names are cut into spans of inode numbers. A thread takes a span, sorts its names
-//! by inode number, and reads the inodes, which bulkstat returns in the same order, from the first
-//! name's on.
+//! by inode number, and reads the inodes from that of the first name on; bulkstat returns them in
+//! the same order.
 
 use std::convert::Infallible;
 
@@ -52,7 +52,7 @@ pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Ti
 
 /// Maximum number of entries that are passed to the sink at a time.
 const BATCH: usize = 128;
-/// Inode numbers with a larger distance are read by separate calls.
+/// Maximum gap between inode numbers that one call reads, unless [`BulkstatBatchSize`] allows more.
 const APART: u64 = 64;
 
 /// A range of inode numbers: first and last.
@@ -112,7 +112,8 @@ struct BulkstatJoiner<'a> {
     /// Location of the directory, once an entry was read by name.
     place: Option<JobDirectory>,
     batch: Vec<Entry<'a>>,
-    /// Directories that were not known as directories when the names were read.
+    /// Directories that had a different type, or did not exist, when the names were read, so that
+    /// their own entries have not been read.
     unread: Vec<JobDirectory>,
 }
 
@@ -148,7 +149,8 @@ impl BulkstatJoiner<'_> {
                 }
             }
             if at == before {
-                // The inode is not in use, or bulkstat skips it.
+                // bulkstat returned no inode for the name: the inode is not in use, or bulkstat
+                // skips it.
                 at += self.settle_while(&names[at..], |name| name.ino == from);
             }
         }
@@ -158,7 +160,7 @@ impl BulkstatJoiner<'_> {
         }
     }
 
-    /// Reads names with statx(2) as long as `condition` holds, and returns how many were read.
+    /// Calls statx(2) for the first names for which `condition` holds, and returns their number.
     fn settle_while(
         &mut self,
         names: &[NameEntry],
@@ -227,9 +229,9 @@ impl BulkstatJoiner<'_> {
     }
 }
 
-/// Number of inodes that one call reads however far apart they are. XFS skips inode numbers that
-/// are not in use, but other inodes may be outside of the walk. So the number doubles with each
-/// call, until too many inodes from outside come.
+/// Number of inodes that one bulkstat call reads, however far apart their numbers are. XFS skips
+/// numbers that are not in use, so one call can replace many; but it also returns inodes outside of
+/// the walk. So the number doubles with each call, until too many inodes are outside.
 #[derive(Debug, Default)]
 pub(super) struct BulkstatBatchSize {
     pub(super) inodes: usize,

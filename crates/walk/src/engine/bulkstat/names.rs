@@ -41,8 +41,8 @@ pub(super) struct NameEntry {
 
 /// Flag in [`NameEntry::place`]: the file was a directory when its name was read.
 const IS_DIR: u32 = 1 << 31;
-/// In [`ReadDirectory::place`]: a continuation of `parent`, the same directory, whose later names
-/// are too far from its first one.
+/// Value of [`ReadDirectory::place`] for the continuation of a large directory: the names that are
+/// too far from the directory's first name. `parent` is the preceding part of the directory.
 const PART: u32 = u32::MAX;
 
 impl NameEntry {
@@ -293,19 +293,21 @@ impl<'s, 'a> NameReader<'s, 'a> {
         self.hand_in();
     }
 
-    /// Reads all inodes in disk order. Only some of the threads that were started because others
-    /// wait for a disk do this, before they read directories.
+    /// Reads all inodes in disk order. Only some of the threads that were started because other
+    /// threads wait for a disk call this, before they read directories.
     fn read_inodes_ahead(&self) {
-        /// This many threads keep a disk busy; the others read directories.
+        /// Maximum number of threads that read inodes ahead: enough for a disk. Others read
+        /// directories.
         const SOME: usize = 4;
-        /// If the process has read fewer blocks from disks since the walk began, the cache is warm,
-        /// and reading inodes ahead would not help.
+        /// Minimum number of blocks that the process has read from disks since the walk began: with
+        /// fewer, the cache is warm, and reading inodes ahead would not help.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {
             return;
         }
-        // The first reader only reads the top, and does not count as a thread of the walk.
+        // Number 0 is the reader of the top, which is no thread of the walk; the next ones were
+        // started for the processors.
         let nth = self.number.checked_sub(processors() + 1);
         if let (Some(nth), None) = (nth.filter(|&nth| nth < SOME), self.job.threads) {
             let is_wanted = || !shared.are_read.load(Relaxed) && !self.job.is_over();
@@ -440,8 +442,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
     }
 
-    /// Adds a name of a directory, whose `number` is assigned with its first name. Returns the
-    /// number and the distance from the first name.
+    /// Adds a name of a directory. The first name assigns the `number` of the directory. Returns
+    /// the number and the distance from the first name.
     fn add_name(
         &mut self,
         name: &[u8],

@@ -21,8 +21,8 @@ pub(super) struct Device {
     /// By block group: its descriptor; `None` if that is invalid, so that inodes of the group are
     /// read with statx(2).
     groups: Vec<Option<Group>>,
-    /// While above 0, the page cache counts as cold, and readahead is used; each fast read counts
-    /// down.
+    /// Number of fast reads until the page cache counts as warm; while above 0, it counts as cold,
+    /// and readahead is used.
     cold: AtomicU32,
 }
 
@@ -121,7 +121,7 @@ impl Device {
 
     /// Fills a buffer from the device. `EIO` also means that the device is too short.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
-        /// Maximum duration of a read from the page cache.
+        /// Maximum duration of a read from the page cache, besides the time of copying the bytes.
         const START: Duration = Duration::from_micros(60);
         const BYTES_PER_MICROSECOND: usize = 1000;
         /// Number of fast reads after a slow one until the cache counts as warm again.
@@ -149,7 +149,7 @@ impl Device {
 }
 
 /// Fails if this process is in a user namespace that maps user or group ids, or if that is unknown:
-/// the device has the ids without mapping.
+/// the device has the ids without mapping, so they would differ from those of statx(2).
 pub(super) fn sees_ids_as_stored() -> Result<(), EngineRefusal> {
     for (map, name) in [
         (c"/proc/self/uid_map", "/proc/self/uid_map"),
@@ -166,12 +166,13 @@ pub(super) fn sees_ids_as_stored() -> Result<(), EngineRefusal> {
     Ok(())
 }
 
-/// The number of transactions that the journal of the ext4 file system on a device has committed: as
-/// long as it stays the same, also after a syncfs(2), nothing in the file system has changed. `None`
-/// without an internal journal, and while a commit takes long.
+/// The number of transactions that the journal of the ext4 file system on a device has committed:
+/// as long as it stays the same, also after a syncfs(2), nothing in the file system has changed.
+/// `None` without an internal journal, and while a commit takes long.
 ///
-/// A commit wakes the callers of syncfs(2) before it is counted. It has been counted when the thread
-/// of the journal sleeps again (S); during a commit the thread runs, or waits for the disk (D).
+/// A commit wakes the callers of syncfs(2) before it is counted. It has been counted when the
+/// thread of the journal sleeps again (S); during a commit the thread runs, or waits for the disk
+/// (D).
 pub fn journal_transactions(dev: Dev) -> Option<u64> {
     const TRIES: u32 = 50;
     const PAUSE: Duration = Duration::from_micros(200);

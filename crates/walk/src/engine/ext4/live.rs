@@ -1,5 +1,5 @@
-//! Lists directories with getdents64(2) that changed during the walk, or that cannot be read from
-//! the device.
+//! Lists the directories that changed during the walk, or that cannot be read from the device, with
+//! getdents64(2).
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::engine::stat::{DirectoryLister, look_once, walk_below};
 use crate::entry::joined;
 use crate::error::WarningKind;
 
-/// Finds the directories that have changed since a time, and lists these and all others that cannot
-/// be read from the device. If `is_quiet`, nothing has changed in the file system.
+/// Lists the directories that have changed since a time, and all others that cannot be read from
+/// the device. If `is_quiet`, nothing has changed in the file system.
 pub(super) fn reread_changed(
     crew: &Crew<'_>,
     tree: &mut DirectoryTree,

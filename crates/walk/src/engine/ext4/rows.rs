@@ -116,8 +116,8 @@ struct Ext4Joiner<'a> {
     shift: u32,
     worker: Box<dyn Worker + 'a>,
     rows: Vec<u8>,
-    /// The inodes, read a second time: without checksums, a difference shows that one was being
-    /// written.
+    /// The same inodes, read a second time: without checksums, a difference shows that an inode was
+    /// being written.
     again: Vec<u8>,
     /// Index of the directory that `entries` are in.
     dir: u32,

@@ -164,7 +164,8 @@ impl DirectoryTree {
 pub(super) struct NumberSet(HashMap<u64, Box<[u64; 64]>>);
 
 impl NumberSet {
-    /// Adds a range of numbers to the set. False if any of them was in it.
+    /// Adds a range of numbers to the set. Returns false if any of the numbers was in the set
+    /// already.
     fn mark(&mut self, from: u64, count: u64) -> bool {
         let mut is_new = true;
         let mut at = from;

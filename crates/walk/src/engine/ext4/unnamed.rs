@@ -1,4 +1,4 @@
-//! Inodes without a name that still have blocks: deleted files that something holds open.
+//! Inodes without a name that still have blocks: deleted files that are still open.
 
 use gate::fs::syncfs;
 use ondisk::Time;
@@ -22,9 +22,10 @@ pub struct UnnamedInode {
     pub ctime: Time,
 }
 
-/// Reads the inode tables of the ext4 file system that `top` is on for inodes without a name. The kernel frees the blocks of
-/// such an inode when the last user closes the file, so an inode that has blocks is in use. Needs checksums of metadata:
-/// without them a row that is being written looks the same.
+/// Reads the inode tables of the ext4 file system that `top` is on for inodes without a name. The
+/// kernel frees the blocks of such an inode when the last user closes the file, so an inode that
+/// has blocks is in use. Needs checksums of metadata: without them, a row that is being written
+/// looks like such an inode.
 ///
 /// # Errors
 /// The device cannot be read, or the file system has no checksums.
@@ -32,7 +33,7 @@ pub fn unnamed_inodes(
     top: &Top,
     mount: &ondisk::Mount,
 ) -> Result<Vec<UnnamedInode>, EngineRefusal> {
-    /// Rows that are read at once.
+    /// Number of rows (inodes) per read.
     const ROWS: u32 = 4096;
     if !gate::process::is_root() {
         return Err(EngineRefusal::NotRoot(EngineKind::Ext4));

@@ -5,11 +5,11 @@
 //!   have changed since, by ctime or mtime, or that are inconsistent, are read singly with
 //!   statx(2).
 //! - Threads claim ranges of inode numbers in ascending order (`work.rs`). Most directories are
-//! older than their entries, and are then known already; otherwise the parents of a directory are
-//! searched for (`tree.rs`). So every entry is emitted at once, and only directories are kept in
-//! memory.
+//!   older than their entries, and are then known already; otherwise the parents of a directory are
+//!   searched for (`tree.rs`). So every entry is emitted at once, and only directories are kept in
+//!   memory.
 //! - Subvolumes are separate trees. The tree of tree roots has their names; statx(2) checks that
-//! each subvolume still exists.
+//!   each subvolume still exists.
 //! - Mounts do not appear in a search, so mount points come from the mount table.
 //!
 //! During writes, a name that is replaced by another file may be emitted twice, once for each file;

@@ -361,7 +361,7 @@ mod tests {
             strings,
             ["", "task", "state", "bit", "int", "pid", "low", "tgid", ""]
         );
-        // The struct becomes the first type, then come `int`, the union and the inner struct.
+        // The extract begins with the wanted struct, as type 1; the types of its members follow.
         let expected = [
             &[1, STRUCT << 24 | 1 << 31 | 3, 16][..],
             &[6, 2, 0, 0, 3, 32, 12, 2, 1 << 24 | 96],

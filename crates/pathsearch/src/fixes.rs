@@ -400,7 +400,7 @@ mod tests {
         Readable,
     }
 
-    /// The entry of a name in the table of a trace.
+    /// How the recorded calls of a test used a path; recorded on its first use.
     fn name_use<'a>(trace: &'a mut Trace, path: &[u8]) -> &'a mut NameUse {
         let known = trace.names.iter().position(|used| *used.path == *path);
         let at = known.unwrap_or(trace.names.len());

@@ -133,7 +133,7 @@ pub struct Locker {
     pub user: String,
     /// The name of the host.
     pub host: String,
-    /// The time of the last renewal.
+    /// When the lock of the repository was last renewed.
     pub since: String,
 }
 

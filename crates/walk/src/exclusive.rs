@@ -147,8 +147,8 @@ impl<P: Copy> References<P> {
         }
     }
 
-    /// Converts the directory of each reference by `place`; drops references for which `place`
-    /// returns `None`.
+    /// Replaces the directory of each reference to an extent by the result of `place`; drops
+    /// references for which `place` returns `None`.
     pub(crate) fn with_places<Q>(self, place: impl Fn(P) -> Option<Q>) -> References<Q> {
         let references = self.0.into_iter().filter_map(|reference| {
             Some(Reference {

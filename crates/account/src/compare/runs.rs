@@ -50,7 +50,7 @@ pub struct System {
     pub file: Vec<u8>,
     /// The line number in the file, from 1.
     pub line: usize,
-    /// Headings and cells of the other columns in the system's row.
+    /// Heading and cell of each column of the system's row that is no measurement.
     pub labels: Vec<(String, String)>,
     /// The measurements of each program, in the order of [`Runs::names`].
     pub took: Vec<MeasureValues>,

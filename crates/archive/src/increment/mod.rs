@@ -96,7 +96,7 @@ pub(crate) fn collect(
 pub(crate) enum Scanned<'a> {
     /// Nothing has changed since the base.
     Unchanged(Unchanged),
-    /// Something may have changed.
+    /// The tree may have changed since the base: its entries must be compared.
     Differing(Box<Collector<'a>>, Vec<Gathered>),
 }
 

@@ -22,9 +22,9 @@ struct Aligned<T: ?Sized>(T);
 /// The object file that `tools/bpf` compiles from `meter.bpf.c`.
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("meter.bpf.o"));
 
-/// The name of the map of [`Config`](super::layout::Config): a section of the object file, as are
-/// the shared words.
+/// The map of [`Config`](super::layout::Config), named after its section of the object file.
 pub(super) const CONFIG: &str = ".rodata";
+/// The map of the counters that the BPF programs share with the meter.
 pub(super) const WORDS: &str = ".bss";
 
 /// BPF programs, ready to load.

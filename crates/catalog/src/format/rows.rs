@@ -347,7 +347,7 @@ pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     sums.into_iter().map(|sum| sum.sums).collect()
 }
 
-/// Totals of the rows that a thread has encoded, or of a whole catalog.
+/// Totals of rows: of those that a thread has encoded, of a piece, or of a whole catalog.
 #[derive(Default)]
 struct RowTotals {
     /// Number of entries, modulo 2^64: a thread may subtract more than it adds.

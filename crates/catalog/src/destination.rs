@@ -43,7 +43,7 @@ impl Destination {
         })
     }
 
-    /// statx(2) of the file.
+    /// The result of statx(2) for the file; `None` for an object, or on an error.
     pub fn statx(&self) -> Option<Statx> {
         match self {
             Destination::File(writer) => writer.statx().ok(),
@@ -109,8 +109,8 @@ pub(crate) fn remove(path: &[u8]) -> Result<(), ErrorKind> {
     Ok(fsync(&dir)?)
 }
 
-/// Removes a file if `is_right` accepts it, and syncs its directory. A different file that has the
-/// path by then, by a rename of the file or of a directory, is kept.
+/// Removes a file if `is_right` accepts it, and syncs its directory. If the path has been given to
+/// a different file meanwhile, by a rename of the file or of a directory, that file is kept.
 pub fn remove_if<E: From<ErrorKind>>(
     path: &[u8],
     is_right: impl FnOnce(&Arc<Fd>) -> Result<bool, E>,

@@ -77,7 +77,7 @@ pub enum ErrorKind {
     Walk(Box<walk::Error>),
     #[error("a thread ended unexpectedly")]
     ThreadDied,
-    /// Another thread stopped the work; its error is the one to report.
+    /// A different thread failed and stopped the work; the error of that thread is reported.
     #[error("stopped by another error")]
     Stopped,
 
@@ -144,8 +144,8 @@ pub enum ErrorKind {
     /// Foreign data, from another program or a server, claims this size.
     #[error("it claims to have {bytes} bytes, more than {most}")]
     TooLong { bytes: u64, most: u64 },
-    /// A file or state directory that decides what is removed, restored or taken for dumped has a
-    /// foreign owner.
+    /// A file or state directory belongs to a different user, who could decide what is removed,
+    /// restored or regarded as dumped.
     #[error("it belongs to another user (uid {uid}), who decides what it says")]
     OtherOwner { uid: u32 },
     #[error("others than its owner may write to it (mode {:04o})", .mode & 0o7777)]

@@ -13,7 +13,7 @@ use crate::since::index::{Index, RowMatch, each_group};
 /// The paths that a walk could not read.
 #[derive(Clone, Debug, Default)]
 pub struct Hidden {
-    /// Any path may be affected, because a warning has no path.
+    /// Whether any path may be unreadable, because a warning has no path.
     all: bool,
     /// Paths that could not be examined, or whose contents could not be read.
     paths: HashSet<Vec<u8>>,
@@ -39,7 +39,7 @@ impl Hidden {
         !self.all && self.paths.is_empty()
     }
 
-    /// Whether any path may be affected.
+    /// Whether any path may be unreadable, because a warning of the walk has no path.
     pub fn is_all(&self) -> bool {
         self.all
     }
@@ -49,7 +49,7 @@ impl Hidden {
         self.paths.iter().map(|path| &path[..])
     }
 
-    /// Whether this very path could not be examined or read.
+    /// Whether the walk could not examine or read exactly this path.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.contains(path)
     }

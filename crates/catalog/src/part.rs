@@ -96,9 +96,9 @@ impl SubvolumeIds {
         })
     }
 
-    /// Whether both are states of one subvolume: snapshots of the same origin, or a snapshot and
-    /// its origin. A snapshot keeps inode numbers, generations and all times, so these identify an
-    /// inode in both.
+    /// Whether two subvolumes are states of the same one: snapshots of the same origin, or a
+    /// snapshot and its origin. A snapshot keeps inode numbers, generations and all times, so these
+    /// identify an inode in both subvolumes.
     fn is_related(&self, other: &SubvolumeIds) -> bool {
         let line = |ids: &SubvolumeIds| [from_ref(&ids.uuid), &ids.ancestors[..]].concat();
         let others = line(other);
@@ -108,8 +108,8 @@ impl SubvolumeIds {
 }
 
 impl Part {
-    /// Whether both are of one file system (on btrfs: of one subvolume or its snapshots), so that
-    /// the same inode number and birth time mean the same file.
+    /// Whether two parts are of one file system (on btrfs: of one subvolume or its snapshots), so
+    /// that the same inode number and birth time mean the same file.
     pub fn is_same_file_system(&self, other: &Part) -> bool {
         let is_related = || {
             let both = self.subvolume.as_ref().zip(other.subvolume.as_ref());
@@ -118,7 +118,7 @@ impl Part {
         self.magic == other.magic && (self.is_identical(other) || is_related())
     }
 
-    /// Whether both are of the same file system, and on btrfs of the same subvolume.
+    /// Whether two parts are of the same file system, and on btrfs of the same subvolume.
     pub fn is_identical(&self, other: &Part) -> bool {
         // The UUID is the best evidence, then `f_fsid`, which on some file systems is only the
         // device number, then the source.
@@ -142,9 +142,9 @@ impl Part {
         }
     }
 
-    /// The index of the same file system among the parts of a catalog; if there are several, the
-    /// one at the same path. A different snapshot of the same subvolume matches only at the same
-    /// path.
+    /// The index, among the parts of a catalog, of the part with the same file system; if there are
+    /// several, of the one at the same path. A different snapshot of the same subvolume matches
+    /// only at the same path.
     pub(crate) fn find_match(&self, old: &[Part]) -> Option<u32> {
         let is_here = |old: &Part| (old.top, &old.path) == (self.top, &self.path);
         let find = |is_it: &dyn Fn(&Part) -> bool| {
@@ -191,9 +191,9 @@ impl Part {
         !self.path.is_empty() && self.fstype.is_some() && !is_subvolume
     }
 
-    /// The mounts in a catalog that a later walk does not have, with their indexes; and subvolumes
-    /// replaced by the placeholder of a snapshot. DIR itself may have been on a mount whose mount
-    /// point is now empty (`is_bare`).
+    /// The mounts in a catalog that a later walk does not have, with their indexes, and the
+    /// subvolumes that have been replaced by the placeholder of a snapshot. The mount that
+    /// contained DIR itself counts, too, if its mount point is now empty (`is_bare`).
     pub(crate) fn find_missing<'a>(
         old: &'a [Part],
         now: &[Part],
@@ -203,8 +203,8 @@ impl Part {
     ) -> Vec<(u32, &'a Part)> {
         let is_there = |old: &Part, now: &Part| {
             let is_same = now.is_same_file_system(old);
-            // The part of listed names has the path of the first name on a mount, not of the mount
-            // point.
+            // If only listed names were walked, a part has the path of the first name on the mount,
+            // not of the mount point.
             let is_listed = old.engine.is_none();
             let is_here = is_same_place(old, now);
             let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
@@ -265,7 +265,8 @@ impl Part {
         if meta.is_stub() {
             return Part::of_stubs(meta);
         }
-        // By now the path may be of a different file on a different file system.
+        // Compare the inode, because the path may now lead to a different file on a different file
+        // system.
         let attributes = |fd: &Fd| statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).ok();
         let is_it = |seen: &Statx| (seen.dev, seen.ino) == (meta.dev, meta.ino);
         let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
@@ -333,12 +334,13 @@ impl Parts {
         self.known.lock()
     }
 
-    /// Starts the next DIR of the walk.
+    /// Records that the walk begins the DIR with this index.
     pub(crate) fn turn_to(&self, top: usize) {
         self.known().top = top;
     }
 
-    /// Starts a mount. `with_token`: syncs dirty data, and takes the token of the file system.
+    /// Records that the walk begins a mount. `with_token`: syncs dirty data, and takes the token of
+    /// the file system.
     pub(crate) fn begin(&self, mount: &MountContext<'_>, by: EngineKind, with_token: bool) {
         let mut known = self.known();
         let top = known.top;
@@ -358,8 +360,8 @@ impl Parts {
         known.parts.push((id, part));
     }
 
-    /// Starts a mount without a token, unless it is known. Without an engine (`by`), the mount was
-    /// not entered at its root.
+    /// Records a mount without a token, unless the mount is already recorded. `by` is `None` if the
+    /// walk did not enter the mount at its root.
     pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         let mut known = self.known();
         let meta = &mount.top.meta;
@@ -415,8 +417,8 @@ impl Parts {
             .map(|(_, part)| part.clone())
     }
 
-    /// All parts. `by` has the engines of the started parts, in order, because an engine may have
-    /// been replaced since.
+    /// All parts of the walk. `by` has the engines of the entered mounts, in order, because an
+    /// engine may have been replaced after its mount was recorded.
     pub(crate) fn all(&self, by: impl IntoIterator<Item = EngineKind>) -> Vec<Part> {
         let known = self.known();
         let mut all: Vec<Part> = known.parts.iter().map(|(_, part)| part.clone()).collect();

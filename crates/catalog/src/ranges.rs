@@ -89,7 +89,8 @@ impl Ranges {
     pub fn stream(&self, offset: u64) -> Stream {
         match self {
             Ranges::File(file) => {
-                // On failure the stream has wrong data, which its reader then rejects.
+                // If lseek(2) fails, the stream reads wrong data, which the reader of the stream
+                // rejects.
                 let _ = lseek(&**file.fd(), offset, Whence::Set);
                 Stream::File(Arc::clone(file.fd()))
             }

@@ -19,15 +19,15 @@ pub trait Client: fmt::Debug + Send + Sync {
     /// Opens an object for reading.
     fn open(&self, url: &[u8]) -> Result<Arc<dyn Object>, StoreError>;
 
-    /// Starts writing an object. It replaces only the given version: if two processes write the
+    /// Starts writing an object, which replaces only the given version: if two processes write the
     /// same object, one fails, where the store supports conditional requests.
     fn create(&self, url: &[u8], replaces: &Version) -> Result<Box<dyn Upload>, StoreError>;
 
     /// Removes an object, if it exists.
     fn remove(&self, url: &[u8]) -> Result<(), StoreError>;
 
-    /// Names of the objects whose keys begin with that of `url`, without this prefix, and only
-    /// names without a slash.
+    /// Names of the objects whose keys begin with the key of `url`. The names do not include this
+    /// prefix; names with a slash are omitted.
     fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError>;
 
     /// The files of a restic repository at a location such as `s3:...` or `rest:...`. Does not
@@ -85,10 +85,10 @@ pub enum Version {
     Known(String),
 }
 
-/// An object being written. It appears when published; dropping it removes what was uploaded.
-/// Errors of its `Write` contain a [`StoreError`].
+/// An object being written. The object appears when it is published; dropping this value removes
+/// the uploaded data. Errors of its `Write` contain a [`StoreError`].
 pub trait Upload: Write + fmt::Debug + Send {
-    /// Uploads what was written so far, except for a small object, which is uploaded on publishing.
+    /// Uploads the bytes written so far. A small object is uploaded only on publishing.
     fn sync(&mut self) -> Result<(), StoreError>;
 
     /// Uploads the rest, and makes the object appear atomically.
@@ -112,7 +112,7 @@ pub enum StoreError {
     /// The URL has a scheme other than `s3`.
     #[error("only URLs of S3 stores are supported: s3://BUCKET/KEY")]
     OtherScheme,
-    /// The bucket name or key is invalid; with the reason.
+    /// The bucket name or key is invalid. The field has the reason.
     #[error("the URL cannot be used: {0}")]
     BadKey(&'static str),
     /// An environment variable or option has invalid characters.
@@ -132,8 +132,8 @@ pub enum StoreError {
     NoCredentials(&'static str),
     #[error("the endpoint uses HTTP without TLS, which AWS_ALLOW_HTTP does not permit")]
     PlainHttp,
-    /// The store rejects the credentials; with its error code, and the environment variables that
-    /// they are from.
+    /// The store rejects the credentials. The fields are the store's error code, and the names of
+    /// the environment variables that contain the credentials.
     #[error("the store rejects the access key ({0})")]
     WrongCredentials(String, Vec<&'static str>),
     #[error("access denied")]
@@ -177,8 +177,8 @@ pub fn repository(location: &str) -> Result<Arc<dyn Files>, StoreError> {
     client.repository(location)
 }
 
-/// Whether a name is a URL, not a file name. Other schemes than `s3` count, too, so that they are
-/// rejected and no file of that name is created.
+/// Whether a name is a URL, not a file name. Schemes other than `s3` count as URLs, too, so that
+/// such a name is rejected instead of creating a file.
 pub fn is_remote(name: &[u8]) -> bool {
     let Some(end) = name.windows(3).position(|it| it == b"://") else {
         return false;
@@ -241,9 +241,9 @@ pub fn as_prefix(name: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Names below a URL prefix: one that ends with a slash, or one without a slash if no object has
-/// exactly this name and some are below it. `None` for a file name or object; `is_object`
-/// recognizes an object by name, without a request.
+/// Names below a URL prefix. A URL without a final slash counts as a prefix if no object has
+/// exactly this name, and there are objects below it. `None` for a file name or an object;
+/// `is_object` recognizes an object by its name, without a request.
 pub fn names(
     name: &[u8],
     is_object: impl Fn(&[u8]) -> bool,

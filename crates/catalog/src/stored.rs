@@ -111,7 +111,7 @@ names!(
     false
 );
 
-/// A required name, or an optional one.
+/// The type of a stored name: required, or optional.
 trait StoredName: Sized {
     fn bytes(&self) -> Option<&[u8]>;
     fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self>;

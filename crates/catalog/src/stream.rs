@@ -44,10 +44,10 @@ impl Stream {
 /// A stream with a read-ahead buffer.
 pub struct Buffered {
     stream: Stream,
-    /// Bytes read ahead; those before `from` are consumed.
+    /// Bytes read ahead; the bytes before `from` are consumed.
     buffer: Vec<u8>,
     from: usize,
-    /// Whether a read was attempted after the end.
+    /// Whether a read was attempted after the end of the stream.
     is_exhausted: bool,
 }
 
@@ -62,7 +62,7 @@ impl Buffered {
         }
     }
 
-    /// Whether a read was attempted after the end.
+    /// Whether a read was attempted after the end of the stream.
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }

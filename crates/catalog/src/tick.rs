@@ -12,7 +12,7 @@ use walk::entry::Time;
 /// Longer than any tick of a file system's clock: a change after this time has a later ctime.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// This time plus [`TICK`].
+/// The given time plus [`TICK`].
 pub(crate) fn after_a_tick(time: Time) -> Time {
     let nsec = time.nsec + TICK.subsec_nanos();
     Time {
@@ -21,7 +21,7 @@ pub(crate) fn after_a_tick(time: Time) -> Time {
     }
 }
 
-/// This time minus [`TICK`].
+/// The given time minus [`TICK`].
 pub fn before_a_tick(time: Time) -> Time {
     let tick = TICK.subsec_nanos();
     match time.nsec.checked_sub(tick) {

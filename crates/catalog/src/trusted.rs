@@ -13,7 +13,7 @@ use crate::error::ErrorKind;
 /// Opens a directory of trusted files.
 ///
 /// # Errors
-/// The directory cannot be opened, others can write to it, or they may have replaced it by a
+/// The directory cannot be opened, other users can write to it, or may have replaced it by a
 /// symlink.
 pub fn open_directory(path: &[u8]) -> Result<Fd, ErrorKind> {
     let dir = gate::file::open_directory(path)?;
@@ -24,7 +24,7 @@ pub fn open_directory(path: &[u8]) -> Result<Fd, ErrorKind> {
 /// Checks that only this user and root can write to an open file or directory.
 ///
 /// # Errors
-/// Others can write to it.
+/// Other users can write to the file or directory.
 pub fn check(file: impl AsFd) -> Result<(), ErrorKind> {
     let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
     if !seen.is_ours() {

@@ -1,4 +1,4 @@
-//! Warnings that entries are missing, or that a catalog was kept.
+//! Warnings that entries are missing, or that a catalog was not replaced.
 
 use base::WarningReason;
 

@@ -32,7 +32,7 @@ pub(crate) struct Bucket {
     name: String,
     settings: Settings,
     servers: Servers,
-    /// The store does not support conditional requests.
+    /// Whether a response has shown that the store does not support conditional requests.
     is_unconditional: Arc<AtomicBool>,
     runtime: Arc<Runtime>,
     store: AmazonS3,
@@ -48,7 +48,8 @@ pub(crate) struct UploadTarget {
     path: Path,
     /// The version that the upload may replace.
     mode: PutMode,
-    /// Identifies the upload, to find out after a lost response whether it was carried out.
+    /// An id of the upload, by which the object shows after a lost response whether the upload was
+    /// carried out.
     upload: String,
     /// A client for this object only, which adds the condition to the request that completes an
     /// upload.
@@ -90,7 +91,7 @@ impl UploadTarget {
 }
 
 impl Bucket {
-    /// A client of a bucket. Opens no connection yet.
+    /// Creates a client of a bucket, which opens no connection yet.
     pub(crate) fn new(
         name: &str,
         settings: Settings,
@@ -98,8 +99,8 @@ impl Bucket {
         notices: Notices,
     ) -> Result<Bucket, StoreError> {
         settings.check()?;
-        // The only TLS provider in the program, so that the choice does not depend on crate
-        // features.
+        // Install the only TLS provider of the program explicitly, so that the choice does not
+        // depend on crate features.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = Servers::new(notices);
         let is_unconditional = Arc::<AtomicBool>::default();
@@ -130,7 +131,8 @@ impl Bucket {
         self.start(tail).wait()
     }
 
-    /// Starts reading a range of an object, or all of it, of the given version only.
+    /// Starts reading a range of an object, or the whole object. The object must have the given
+    /// version.
     pub(crate) fn range(
         &self,
         path: &Path,
@@ -166,7 +168,7 @@ impl Bucket {
         let tag = match replaces {
             Version::Absent => None,
             Version::Known(version) => Some(Some(version.clone())),
-            // This also checks that the bucket exists and the credentials are valid.
+            // This request also checks that the bucket exists and the credentials are valid.
             Version::Current => match self.tail(key, 1) {
                 Ok((meta, _)) => Some(meta.e_tag),
                 Err(StoreError::NotFound) => None,
@@ -370,7 +372,7 @@ impl Bucket {
     }
 }
 
-/// Turns conditions off, because the store does not support them, and reports that once.
+/// Turns conditional requests off, because the store does not support them, and reports this once.
 fn omit_conditions(is_unconditional: &AtomicBool, servers: &Servers) {
     if !is_unconditional.swap(true, Relaxed) {
         servers.notices.report_no_conditions();
@@ -390,8 +392,9 @@ pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
     Path::parse(key).map_err(|error| StoreError::BadKey(why(error)))
 }
 
-/// Reads a response body of at most `most` bytes: as many as its header announces. When the library
-/// requests the rest of an incomplete body again, bytes sent in its place count, too.
+/// Reads a response body: as many bytes as its header announces, at most `most`. If object_store
+/// requests the rest of an incomplete body again, the bytes of the new response count towards the
+/// limit, too.
 async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
     let length = got.range.end.saturating_sub(got.range.start);
     let too_long = || StoreError::LongAnswer(most as usize);
@@ -422,7 +425,7 @@ async fn tail(
         range: Some(range),
         ..GetOptions::default()
     };
-    // The response to GET, unlike that to HEAD, tells why there is no object.
+    // Use GET: its response, unlike the response to HEAD, tells why there is no object.
     let error = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
         Ok(got) => {
             let meta = got.meta.clone();

@@ -25,7 +25,7 @@ pub struct Client {
     state: Mutex<ClientState>,
 }
 
-/// State that is created on first use.
+/// The state of a client that is created on first use.
 #[derive(Debug, Default)]
 struct ClientState {
     runtime: Option<Arc<Runtime>>,

@@ -9,7 +9,7 @@ use object_store::Error;
 pub(crate) fn store_error(error: &Error) -> StoreError {
     let mut source = error.source();
     while let Some(within) = source {
-        // An error of this crate that was passed through the library.
+        // An error of this crate that object_store has passed on.
         if let Some(error) = within.downcast_ref::<StoreError>() {
             return error.clone();
         }
@@ -41,7 +41,8 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         Error::NotFound { .. } if matches!(code, None | Some("NoSuchKey" | "NotFound")) => {
             StoreError::NotFound
         }
-        // Returned to one of two simultaneous requests; says nothing about the object.
+        // Status 409 is the response to one of two simultaneous requests, and says nothing about
+        // the object.
         Error::AlreadyExists { .. } if status == Some(409) => {
             StoreError::Other(code.unwrap_or("409 Conflict").to_owned())
         }
@@ -75,7 +76,7 @@ pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> StoreE
     }
 }
 
-/// Whether there was no response.
+/// Whether a request failed because there was no response.
 fn is_connection(error: &Error) -> bool {
     let mut source = error.source();
     while let Some(error) = source {
@@ -87,7 +88,8 @@ fn is_connection(error: &Error) -> bool {
     false
 }
 
-/// The error of the endpoint's TLS certificate, if that is why there was no response.
+/// The error of the endpoint's TLS certificate, if a rejected certificate is the reason for a
+/// missing response.
 fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(tls @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
         return Some(one_line(&tls.to_string()));

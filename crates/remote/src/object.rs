@@ -12,8 +12,8 @@ use object_store::path::Path;
 use crate::bucket::{Bucket, parse_key};
 use crate::runtime::Pending;
 
-/// The number of bytes at the end of an object that are read on opening: they contain most footers
-/// of catalogs, and the index of an archive, so that these need no further request.
+/// The number of bytes at the end of an object that are read on opening. Most footers of catalogs,
+/// and the index of an archive, fit into these bytes and need no further request.
 const TAIL: u64 = 64 << 10;
 
 /// The length of the first request of a stream; later ones grow up to `LONGEST_PIECE`.
@@ -97,8 +97,8 @@ impl Object for OpenObject {
     }
 }
 
-/// Reads an object in order, by requests for ranges that grow while it is read: so few bytes are
-/// wasted if only a few are needed.
+/// Reads an object in order, by requests for ranges of growing length, so that few bytes are wasted
+/// if the reader needs only the first bytes.
 struct RangeStream {
     object: OpenObject,
     current: Bytes,

@@ -43,7 +43,8 @@ impl ObjectFiles {
 impl Files for ObjectFiles {
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
         if path == CONFIG {
-            // Few repetitions; also checks that the bucket exists and the credentials are valid.
+            // Reading the configuration with `tail` takes few repetitions, and also checks that the
+            // bucket exists and the credentials are valid.
             return Ok(self.bucket.tail(&self.key(path), LONGEST_CONFIG)?.1);
         }
         let range = range.map(|(offset, len)| offset..offset + len as u64);

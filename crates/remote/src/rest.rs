@@ -145,8 +145,8 @@ impl Server {
         }
     }
 
-    /// Writes a file. The server refuses an existing file: then a response was lost, or another
-    /// process has written the same bytes, as files are named by their hashes.
+    /// Writes a file. If the server refuses an existing file, the response to an earlier attempt
+    /// was lost, or another process has written the same bytes: files are named by their hashes.
     async fn write(&self, path: &str, content: Bytes) -> Result<(), StoreError> {
         let mut attempts = Attempts::new(&self.servers);
         loop {
@@ -210,7 +210,7 @@ impl Files for RestFiles {
             request.header(ACCEPT, VERSION_2)
         });
         let list = match list {
-            // A missing directory: nothing was written into it.
+            // A missing directory counts as empty: no file was written into it.
             Err(StoreError::NotFound) => return Ok(Vec::new()),
             other => other?,
         };
@@ -222,7 +222,8 @@ impl Files for RestFiles {
     }
 }
 
-/// Reads a response. Whatever length it claims, only bytes that have arrived take memory.
+/// Reads a response body. Whatever length the header claims, only bytes that have arrived take
+/// memory.
 async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
     let mut body = BytesMut::new();
     while let Some(piece) = answer.chunk().await.map_err(|e| no_connection(&e))? {
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(decoded("a%40b%2"), "a@b%2");
     }
 
-    /// A server that sends more than requested, and does not end.
+    /// Covers a server that sends more bytes than requested, without end.
     #[test]
     fn an_answer_without_an_end_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -13,10 +13,11 @@ use crate::error::no_connection;
 
 /// Maximum time for which requests are repeated.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(5 * 60);
-/// Maximum time for a server that has never answered: a wrong URL is more likely than a restart.
+/// Maximum time for which requests to a server that has never answered are repeated: a wrong URL is
+/// more likely than a restart.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Maximum time to connect.
+/// Maximum time to connect to a server.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 /// Maximum time that a server may accept a connection without sending anything.
@@ -74,7 +75,7 @@ impl Notices {
     }
 }
 
-/// Whether a notice of a kind is due; each comes at most once a minute.
+/// Whether a notice of a kind is due; each kind is reported at most once a minute.
 fn is_due(last: &Mutex<Option<Instant>>, now: Instant) -> bool {
     const PERIOD: Duration = Duration::from_secs(60);
     let mut last = last.lock();
@@ -96,7 +97,7 @@ pub(crate) struct Servers {
 struct RetryState {
     /// The hosts that have answered, even with an error.
     have_answered: HashSet<String>,
-    /// The time of the first failed request, before any was answered.
+    /// The time of the first failed request, if no request was answered before.
     failing_since: Option<Instant>,
 }
 
@@ -142,7 +143,7 @@ impl Servers {
         !self.state.lock().have_answered.is_empty()
     }
 
-    /// Awaits the response of a host to a request of `bytes` bytes, with notices while it is
+    /// Awaits the response of a host to a request of `bytes` bytes, with notices while the host is
     /// silent.
     pub(crate) async fn watch<T>(
         &self,
@@ -183,7 +184,8 @@ impl Attempts {
         }
     }
 
-    /// Waits before a request is repeated; false if the error is permanent, or the time is over.
+    /// Waits before a request is repeated; false if the error is permanent, or the time for
+    /// repetitions is over.
     pub(crate) async fn wait(&mut self, error: &StoreError) -> bool {
         const LONGEST: Duration = Duration::from_secs(20);
         let may_pass = matches!(error, StoreError::NoConnection(_) | StoreError::Other(_));
@@ -219,7 +221,7 @@ mod tests {
         });
         let (error, begin) = (StoreError::Other("500".to_owned()), Instant::now());
         let report = |seconds| {
-            let notices = notices.clone(); // like a clone in each request
+            let notices = notices.clone(); // every request has a clone
             notices.report_error_at(&error, begin + Duration::from_secs(seconds));
             LINES.load(SeqCst)
         };

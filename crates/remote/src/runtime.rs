@@ -26,9 +26,10 @@ type Abort = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Default)]
 struct Uploads {
     aborts: BTreeMap<String, Abort>,
-    /// Requests in flight.
+    /// Handles that cancel the requests in flight.
     tasks: Vec<AbortHandle>,
-    /// While there are uploads, signals that would end the program are only recorded.
+    /// A guard, present while there are uploads: signals that would end the program are only
+    /// recorded.
     guard: Option<Guard>,
     is_watched: bool,
 }
@@ -74,8 +75,8 @@ pub(crate) const ABORT: Duration = Duration::from_secs(10);
 /// that arrives later.
 pub(crate) const SETTLE: Duration = Duration::from_secs(3);
 
-/// After a signal that ends the program, blocks until it does, so that nothing new begins and no
-/// error of the abort is reported.
+/// After a signal, blocks until the signal ends the program, so that no new task begins and no
+/// error of the aborted uploads is reported.
 fn stop_if_interrupted() {
     while interrupt::pending_signal().is_some() {
         thread::sleep(Duration::from_millis(100));
@@ -123,8 +124,8 @@ impl Runtime {
         }
     }
 
-    /// Runs a cleanup task, even after a signal is about to end the program, which then waits some
-    /// seconds.
+    /// Runs a cleanup task, even when a signal is about to end the program. The program then waits
+    /// some seconds for the task.
     pub(crate) fn clean_up(
         &self,
         task: impl Future<Output = Result<(), StoreError>> + Send + 'static,
@@ -157,7 +158,8 @@ impl Runtime {
         }
     }
 
-    /// Records that an upload is complete or aborted. After the last one, raises a recorded signal.
+    /// Records that an upload is complete or aborted. After the last upload, raises a recorded
+    /// signal.
     pub(crate) fn is_settled(&self, id: &str) {
         let mut uploads = lock(&self.uploads);
         uploads.aborts.remove(id);

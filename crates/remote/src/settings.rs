@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     bad: Option<String>,
     /// The variable that must be set for credentials, but is not.
     missing: Option<&'static str>,
-    /// The endpoint may be without TLS (`http:`).
+    /// Whether the endpoint may be without TLS (`http:`).
     allows_http: bool,
 }
 
@@ -36,7 +36,7 @@ fn is_true(name: &str) -> bool {
     variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
 }
 
-/// The variables of the access key, and of alternatives to it.
+/// The environment variables of the access key, and of the alternatives to an access key.
 const CREDENTIALS: [&str; 6] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -58,7 +58,8 @@ fn bad_variable() -> Option<String> {
 }
 
 fn is_bad(name: &str, value: &[u8]) -> bool {
-    // Variables that must not contain blanks; secret keys and names of files and profiles may.
+    // Variables that must not contain blanks. Secret keys and names of files and profiles may
+    // contain blanks.
     const STRICT: [&str; 6] = [
         "AWS_ACCESS_KEY_ID",
         "AWS_SESSION_TOKEN",
@@ -100,7 +101,8 @@ impl Settings {
             (true, true) => None,
             (true, false) => Some("AWS_SECRET_ACCESS_KEY"),
             (false, true) => Some("AWS_ACCESS_KEY_ID"),
-            // The role of a pod, a container or a machine; or unsigned requests.
+            // Without an access key, credentials may come from the role of a pod, a container or a
+            // machine, or requests may be unsigned.
             (false, false) => {
                 let has_other = has("AWS_WEB_IDENTITY_TOKEN_FILE")
                     || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")

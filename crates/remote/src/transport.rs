@@ -1,5 +1,5 @@
-//! Functions that `object_store` lacks: adds a condition to the request that completes an upload,
-//! and reports that a request is repeated.
+//! Functions that `object_store` does not have: a condition in the request that completes an
+//! upload, and notices about repeated requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(crate) struct Transport {
     /// not cover that header.
     pub(crate) condition: Option<(HeaderName, HeaderValue)>,
     pub(crate) servers: Servers,
-    /// The store does not support conditional requests.
+    /// Whether a response has shown that the store does not support conditional requests.
     pub(crate) is_unconditional: Arc<AtomicBool>,
-    /// Bytes so far of the list being read, which comes in pages.
+    /// Bytes received so far of the list being read; the store sends a list in pages.
     pub(crate) listed: Arc<AtomicUsize>,
 }
 
@@ -124,7 +124,8 @@ fn host_of(request: &HttpRequest) -> String {
 
 /// Maximum bytes of the response to a request: those of the requested range.
 fn most_bytes(request: &HttpRequest) -> usize {
-    /// Room for an error text of a few lines, as for an invalid range.
+    /// Minimum limit for a response: room for an error text of a few lines, as for an invalid
+    /// range.
     const REASON: usize = 64 << 10;
     let range = request.headers().get(RANGE);
     let range = range.and_then(|range| range.to_str().ok()?.strip_prefix("bytes="));
@@ -145,8 +146,8 @@ fn page_of_list(request: &HttpRequest) -> Option<bool> {
     is_list.then_some(!query.contains("continuation-token="))
 }
 
-/// A response body that fails if it is too long, including earlier pages. Whatever length it
-/// claims, only bytes that have arrived take memory.
+/// A response body that fails if it is too long; for a list, together with its earlier pages.
+/// Whatever length the header claims, only bytes that have arrived take memory.
 struct Bounded {
     body: HttpResponseBody,
     read: Arc<AtomicUsize>,

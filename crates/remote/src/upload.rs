@@ -20,11 +20,11 @@ const MOST_PARTS: usize = 10_000;
 /// Maximum number of parts in flight.
 const MOST_AT_ONCE: usize = 4;
 
-/// Maximum bytes in flight; a single part may always be.
+/// Maximum bytes in flight. A single part is sent even if it is longer.
 const MOST_BYTES: usize = 128 * MIB;
 
-/// The length of a part: 8 MiB, growing to 64 MiB, so that an archive needs little memory and a
-/// large one not too many parts.
+/// The length of a part: 8 MiB, growing to 64 MiB. So an archive needs little memory, and a large
+/// archive not too many parts.
 fn part_len(nth: usize) -> usize {
     (8 * MIB) << (nth / 500).min(3)
 }
@@ -45,7 +45,8 @@ pub(crate) struct ObjectUpload {
     /// Parts in flight, oldest first, with their lengths.
     pending: VecDeque<(Pending<PartId>, usize)>,
     parts: Vec<PartId>,
-    /// The id of the multipart upload once it has begun. Dropping this value aborts it.
+    /// The id of the multipart upload once the upload has begun. Dropping this value aborts the
+    /// upload.
     id: Option<String>,
 }
 
@@ -131,8 +132,8 @@ impl Write for ObjectUpload {
 impl Upload for ObjectUpload {
     fn sync(&mut self) -> Result<(), StoreError> {
         match self.id {
-            // S3 requires 5 MiB for every part except the last, and more may be written after this
-            // sync.
+            // A sync does not upload the rest of the buffer: S3 requires 5 MiB for every part
+            // except the last, and more bytes may be written later.
             None => Ok(()),
             Some(_) if self.buffer.len() < 5 * MIB => {
                 while let Some((part, _)) = self.pending.pop_front() {

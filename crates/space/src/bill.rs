@@ -18,7 +18,8 @@ pub enum ItemKind {
     Subvolume,
     /// The extents that only one btrfs snapshot refers to: deleting the snapshot frees them.
     Snapshot,
-    /// Extents that several items share. Negative if the items contain them more than once.
+    /// Extents that several items share. The size is negative if several items count the same
+    /// extents.
     Shared,
     /// Metadata of the file system.
     Metadata,
@@ -54,7 +55,8 @@ pub enum ItemPart {
     Headers,
     /// XFS: inodes.
     Inodes,
-    /// B-trees: XFS those of inodes, owners and reference counts; btrfs all but the chunk tree.
+    /// B-trees: on XFS, the trees of inodes, owners and reference counts; on btrfs, all trees
+    /// except the chunk tree.
     Trees,
     /// btrfs: system block groups (the chunk tree).
     System,
@@ -97,7 +99,7 @@ impl ItemPart {
 /// A process, or a loop device, that holds a deleted file open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The id of the process, or of one of several. `None` for a loop device.
+    /// The id of a process that holds the file open. `None` for a loop device.
     pub pid: Option<u32>,
     /// The name of the process (`comm`), or the path of the loop device.
     pub program: Vec<u8>,
@@ -154,7 +156,7 @@ pub enum Remedy {
 /// A part of the space of a file system; items do not overlap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// The kind of bytes.
+    /// The kind of the item.
     pub kind: ItemKind,
     /// The part within the kind; `None` if the kind suffices.
     pub part: Option<ItemPart>,
@@ -174,7 +176,7 @@ pub struct Item {
     pub since: Option<Time>,
     /// A way to free the bytes.
     pub remedy: Option<Remedy>,
-    /// The bytes that the remedy frees, if less than all.
+    /// The bytes that the remedy frees, if fewer than all bytes of the item.
     pub freeable: Option<u64>,
 }
 
@@ -269,8 +271,8 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// The used bytes that no item accounts for. Negative if the items exceed the used bytes, because files changed
-    /// during the reading or share blocks.
+    /// The used bytes that no item accounts for. Negative if the items exceed the used bytes,
+    /// because files changed during the reading or share blocks.
     pub fn unaccounted(&self) -> i64 {
         let items = self.items.iter().filter(|item| item.is_in_used);
         signed(i128::from(self.capacity.used) - exact_sum(items))

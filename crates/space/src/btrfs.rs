@@ -29,8 +29,8 @@ use crate::error::WarningKind;
 use crate::files::Files;
 use crate::source::{TableSource, beneath, copy_of, covered, signed};
 
-/// Reads the extents of all subvolumes. `None` without the permission to do so: then the files are
-/// walked.
+/// Reads the extents of all subvolumes. `None` without the permission to read them: then the files
+/// are walked.
 pub(crate) fn read(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Option<Files> {
     match read_trees(source, warnings) {
         Ok(files) => Some(files),
@@ -180,7 +180,8 @@ impl<'a> Paths<'a> {
             let rest = below(fsroot, inside)?;
             Some((fsroot.len(), joined(target, rest)))
         });
-        // Prefer the mount of the smallest part; among equals the first, which is that of DIR.
+        // Prefer the mount that shows the smallest part of the file system; among equal ones the
+        // first, which is the mount of DIR.
         let shown = shown.reduce(|a, b| if b.0 > a.0 { b } else { a })?;
         Some(shown.1)
     }

@@ -7,14 +7,14 @@ use crate::bill::Remedy;
 pub struct Cache {
     /// The absolute path of the directory.
     pub path: &'static str,
-    /// The command that frees most of it.
+    /// The command that frees most of the directory's space.
     pub command: &'static str,
     /// The bytes that remain after the command.
     pub left: u64,
 }
 
-/// The caches, logs and core dumps of common distributions. Except for old logs and core dumps, the commands remove only what
-/// can be fetched or made again.
+/// The caches, logs and core dumps of common distributions. The commands remove only files that can
+/// be downloaded or created again, except for old logs and core dumps.
 pub const CACHES: [Cache; 13] = [
     cache("/var/cache/apt", "apt-get clean"),
     cache("/var/cache/dnf", "dnf clean all"),

@@ -91,7 +91,7 @@ struct DeletedRecord {
 }
 
 impl DeletedRecord {
-    /// Number of words before the path.
+    /// Number of 64-bit words before the path in a record.
     const HEAD: usize = 8;
 
     fn to_words(&self) -> Vec<u64> {
@@ -113,7 +113,7 @@ impl DeletedRecord {
         head.into_iter().chain(path).collect()
     }
 
-    /// Decodes the first record, and advances past it.
+    /// Decodes the first record, and advances `words` past it.
     fn parse(words: &mut &[u64]) -> Option<DeletedRecord> {
         let (head, rest) = words.split_first_chunk::<{ DeletedRecord::HEAD }>()?;
         let [len, pid, dev, ino, blocks, owner, sec, nsec] = *head;
@@ -340,7 +340,8 @@ impl Search<'_> {
     }
 
     fn put(&mut self, pid: u32, path: &[u8], found: Result<Statx, Errno>) {
-        // A linked file can have a name that ends in " (deleted)", or further names.
+        // The suffix " (deleted)" proves nothing: it can be part of a name, or the file can have
+        // further names.
         if let Ok(found) = found.as_ref()
             && found.nlink == 0
         {
@@ -387,8 +388,8 @@ struct Mapped<'a> {
 impl Mapped<'_> {
     fn parse(line: &[u8]) -> Option<Mapped<'_>> {
         let mut rest = line;
-        // The fields are range, permissions, offset, device, inode number; then blanks and the
-        // path.
+        // The fields of a line are range, permissions, offset, device and inode number; then follow
+        // blanks and the path.
         let mut word = || {
             let (word, after) = rest.split_at(rest.iter().position(|&byte| byte == b' ')?);
             rest = &after[1..];

@@ -40,7 +40,7 @@ fn plural(n: usize, one: &str, more: &str) -> String {
 fn few(paths: &[Vec<u8>]) -> String {
     const MOST: usize = 3;
     let few = paths.iter().take(MOST);
-    // Escaped like a name in a table: a control character must not reach the terminal.
+    // Escape paths like names in a table: a control character must not reach the terminal.
     let few = few.map(|path| format!("'{}'", String::from_utf8_lossy(path).escape_debug()));
     let few = few.collect::<Vec<_>>().join(", ");
     match paths.len().saturating_sub(MOST) {
@@ -75,7 +75,7 @@ pub enum WarningKind {
     BlockGroups,
     #[error("cannot read the trees of the subvolumes")]
     Trees,
-    /// The warning's path is that of the first one.
+    /// Files and directories that cannot be read. The path of the warning is that of the first.
     #[error("cannot read {}", match .files {
         0 | 1 => "this".to_owned(),
         2 => "this and one other file or directory".to_owned(),

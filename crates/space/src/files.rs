@@ -36,7 +36,7 @@ pub(crate) struct MarkedPaths {
     covered: Vec<Vec<u8>>,
 }
 
-/// A component of a marked path.
+/// A component of a path in [`MarkedPaths`].
 #[derive(Debug, Default)]
 struct MarkedComponent {
     names: HashMap<Vec<u8>, MarkedComponent>,
@@ -46,7 +46,7 @@ struct MarkedComponent {
     cache: Option<usize>,
 }
 
-/// The marks that apply to a directory.
+/// The marks (covered by a mount, a cache) that apply to a directory.
 #[derive(Clone, Copy, Default)]
 struct DirectoryMarks<'a> {
     covered: Option<usize>,
@@ -175,8 +175,8 @@ struct LinkedFile {
 pub(crate) struct FileTotals {
     now: Time,
     owners: HashMap<u32, SpaceSums>,
-    /// The sums of the present owner: consecutive files mostly have the same one, which saves
-    /// lookups.
+    /// The owner of the last file, with its sums: consecutive files mostly have the same owner,
+    /// which saves lookups.
     last: (u32, SpaceSums),
     ages: [SpaceSums; AGES.len()],
     caches: [Cached; CACHES.len()],
@@ -243,7 +243,7 @@ impl FileTotals {
         }
     }
 
-    /// Converts the sums; the result has no items.
+    /// Converts the sums to [`Files`], without items.
     pub(crate) fn into_files(mut self) -> Files {
         self.end_owner();
         let owners = self.owners.into_iter().map(|(owner, sums)| OwnerSums {
@@ -429,7 +429,8 @@ impl Worker for FileWorker<'_> {
                 FilePlace::Top(name.into())
             }
         };
-        // Sum up the directory first, so that its place is looked up only once.
+        // Sum up the entries of the directory first, so that the place of the directory is looked
+        // up only once.
         let mut sums = SpaceSums::default();
         for entry in entries {
             let meta = &entry.meta;

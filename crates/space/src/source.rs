@@ -20,7 +20,7 @@ pub(crate) struct TableSource<'a> {
     pub(crate) table: &'a [Mount],
 }
 
-/// A number of bytes in the type of `Item::bytes`.
+/// Converts a number of bytes to the type of `Item::bytes`.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

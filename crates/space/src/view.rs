@@ -114,7 +114,7 @@ impl ExaminedMount {
     pub fn examine(mut self, diagnostics: &Diagnostics) -> Result<Bill, Error> {
         let fstype = self.mount.content.fstype.clone();
         if matches!(&fstype[..], b"btrfs" | b"xfs") {
-            // The ioctls that read trees do not see changes in memory.
+            // Call syncfs(2), because the ioctls that read trees do not see changes in memory.
             let _ = syncfs(&self.top.fd);
         }
         let trees = match &fstype[..] {
@@ -293,8 +293,8 @@ fn is_whole(mount: &Mount) -> bool {
     mount.content.fsroot == b"/"
 }
 
-/// Whether a path to the mount can be looked up without waiting for a server, except for the mount's
-/// own.
+/// Whether a path to the mount can be looked up without waiting for a server, except for the server
+/// of the mount itself.
 fn is_near(mount: &Mount, table: &[Mount]) -> bool {
     let mut above = mount;
     for _ in 0..table.len() {

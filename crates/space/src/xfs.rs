@@ -88,11 +88,11 @@ struct BytesByOwner {
     inodes: u64,
     trees: u64,
     copies: u64,
-    /// The bytes of files beyond the first that refers to the same blocks.
+    /// The bytes of blocks that several files share, counted for every file except the first.
     repeated: u64,
     /// Whether the owners of blocks are known.
     has_owners: bool,
-    /// The end of the blocks of files seen so far.
+    /// The end of the last block seen so far that belongs to a file.
     end: u64,
 }
 

@@ -121,9 +121,9 @@ impl CatalogPair {
         incomplete.chain(missing).chain(options).collect()
     }
 
-    /// The changes that the predicates select: removed entries by their metadata in the old
-    /// catalog, others by that in the new one. Paths are relative to DIR; with several DIRs, they
-    /// begin with DIR.
+    /// The changes that the predicates select. Removed entries are tested by their metadata in the
+    /// old catalog, other entries by their metadata in the new catalog. Paths are relative to DIR;
+    /// with several DIRs, they begin with DIR.
     ///
     /// # Errors
     /// A catalog cannot be read, or is damaged.
@@ -290,7 +290,7 @@ fn unpaired(data: &[u8], reader: &Reader) -> Error {
     Error::new(Action::UseCatalog, data, ErrorKind::Unpaired { root })
 }
 
-/// Checks that two catalogs are of the same directory; returns its path in the new one.
+/// Checks that two catalogs are of the same directory; returns its path in the new catalog.
 fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<u8>, Error> {
     let single = |reader: &Reader, path: &[u8]| {
         let about = reader.about();
@@ -336,7 +336,7 @@ fn hash_below(root: usize, path: &[u8]) -> u64 {
     }
 }
 
-/// Those of the given path hashes whose entries the predicates select.
+/// Selects, among path hashes, those of entries that the predicates select.
 fn select(
     data: &DataSet,
     predicates: &Predicates,

@@ -19,7 +19,7 @@ pub struct Changes {
     carried: Vec<(KeptPath, bool)>,
 }
 
-/// A [`ChangedEntry`], with paths stored in the tree.
+/// A [`ChangedEntry`] whose paths are stored in the tree of names.
 #[derive(Clone, Copy, Debug)]
 struct KeptEntry {
     path: KeptPath,
@@ -60,7 +60,7 @@ impl Changes {
         self.carried.push((self.paths.add(path), is_dir));
     }
 
-    /// Appends other changes; with `dir`, prefixes their paths with it.
+    /// Appends other changes; if `dir` is given, prefixes their paths with it.
     pub(super) fn append(&mut self, others: Changes, dir: Option<&[u8]>) {
         let begin = |path: Vec<u8>| match dir {
             Some(dir) if path == b"." => dir.to_vec(),

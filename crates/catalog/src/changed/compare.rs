@@ -104,8 +104,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// For entries from a catalog instead of a walk: their metadata has the part number instead of
-    /// a mount id.
+    /// Creates a sink for entries from a catalog, whose metadata has the part number instead of a
+    /// mount id.
     pub(super) fn with_parts(index: &'a Index, old_parts: &'a [Part], parts: Parts) -> Compare<'a> {
         Compare {
             parts,
@@ -149,10 +149,10 @@ impl Sink for Compare<'_> {
 struct Comparer<'a> {
     to: &'a Compare<'a>,
     last: Option<CachedPart>,
-    /// The number of the last part in this walk, and in the catalog.
+    /// The part number of the last entry, in this walk and in the catalog.
     part: (u32, u32),
     differing: Vec<(usize, DifferingEntry)>,
-    /// A buffer for a path.
+    /// A buffer for the path of an entry.
     path: Vec<u8>,
 }
 

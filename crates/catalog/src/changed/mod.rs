@@ -50,7 +50,7 @@ pub struct ChangedOptions {
     pub threads: Option<usize>,
     /// The mounts around the directory, if they were read.
     pub around: Option<Arc<ReachableMounts>>,
-    /// Replace the catalog by one of the current directory, regardless of the predicates.
+    /// Replace the catalog by a catalog of the current directory, regardless of the predicates.
     pub update: bool,
     /// Predicates for the changes to report; removed entries are tested by their metadata in the
     /// catalog.
@@ -125,8 +125,9 @@ impl ChangedReport {
         }
     }
 
-    /// Entries in unreadable directories may still exist, so they do not count as removed. The
-    /// catalog is not replaced then, because a new one would lack them.
+    /// Removes changes that count entries in unreadable directories as removed, because these
+    /// entries may still exist. If there are any, the catalog is not replaced: a new catalog would
+    /// not contain the entries.
     fn spare_hidden(&mut self, ChangedOptions { dir, since, .. }: &ChangedOptions) {
         let hidden = Hidden::new(&self.warnings);
         let removed = self.changes.count(Change::Removed);
@@ -141,7 +142,7 @@ impl ChangedReport {
         }
     }
 
-    /// A report on a walk, without changes yet.
+    /// Creates a report on a walk, without changes yet.
     fn walked(walked: &WalkReport, evidence: Evidence) -> ChangedReport {
         let part = walked.parts.first();
         let reason = Reason {
@@ -252,8 +253,8 @@ impl CatalogScan<'_> {
         })
     }
 
-    /// Walks, and compares the digest with the catalog's. `None` if it differs, or would prove
-    /// nothing.
+    /// Walks, and compares the digest with that of the catalog. `None` if the digests differ, or if
+    /// equal digests would prove nothing.
     fn compare_digest(&self) -> Result<Option<ChangedReport>, Error> {
         let about = self.reader.about();
         // The digest does not reveal changes of racy entries. An update walks only once, to compare

@@ -16,7 +16,7 @@ use crate::since::index::{Identity, Index, RowMatch};
 pub(super) enum EntryOutcome {
     Added(usize),
     Changed(usize),
-    /// An entry, and its former row.
+    /// A renamed entry, and its former row.
     Renamed(usize, u32),
     /// An unchanged entry below a renamed directory.
     Carried(usize),
@@ -42,8 +42,8 @@ pub(super) fn resolve(
         moved: HashMap::new(),
         outcomes: Vec::new(),
     };
-    // Directories come first, top-down, because their entries move with them. The order of the
-    // others must not depend on the engine.
+    // Directories come first, top-down, because their entries move with them. Other entries are
+    // sorted, so that the result does not depend on the engine.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
     order.sort_by(|&a, &b| {
@@ -97,8 +97,9 @@ impl<'a> Resolver<'a> {
         nth.filter(|&nth| self.is_free(nth, at))
     }
 
-    /// Matches entries with rows; either all are directories, or none is. Returns the entries that
-    /// are still at their former path, with their rows; all others have an outcome now.
+    /// Matches entries with rows; all entries are directories, or none is. Returns the entries that
+    /// are still at their former path, with their rows. All other entries have an outcome
+    /// afterwards.
     fn find_rows(&mut self, order: &[usize], is_dir: bool) -> Vec<(usize, u32)> {
         // A file at its former path is not searched elsewhere, unless it is a hard link that moved
         // with its directory.
@@ -172,8 +173,9 @@ impl<'a> Resolver<'a> {
                 self.outcomes.push(EntryOutcome::Changed(at));
             }
         }
-        // The former file at an entry's path, if it is nowhere now, was replaced by the entry; or
-        // removed, if it was in a different directory.
+        // If the former file at an entry's path no longer exists, the entry has replaced it, and
+        // counts as changed. But if the path is in a different directory now, the former file
+        // counts as removed.
         let mut removed = Vec::new();
         for nth in 0..self.outcomes.len() {
             let (EntryOutcome::Added(at)

@@ -56,13 +56,13 @@ pub struct TreeOutcome {
     pub links: HashMap<u32, u32>,
     /// For each entry, the unchanged row of the catalog plus one; 0 for none.
     pub rows: Vec<u32>,
-    /// The renames, in order, before anything else is restored. Their tops are rows.
+    /// The renames, in order, which a restore makes before anything else. The tops are row numbers.
     pub steps: Vec<RenameStep>,
     /// Number of renamed directories.
     pub renamed: u64,
     /// Number of removed rows of the catalog.
     pub removed: u64,
-    /// The tree is unchanged; its tops are in the archive nevertheless.
+    /// Whether the tree is unchanged. The archive contains its tops nevertheless.
     pub is_unchanged: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct TreeOutcome {
 /// their tops.
 ///
 /// # Errors
-/// Those of `names`.
+/// The errors of `names`.
 pub fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> CurrentEntry<'a> + Sync,
@@ -162,7 +162,8 @@ struct ComparedEntries<'t, 'n, E, T> {
     kept: Vec<Option<u64>>,
     /// For each directory, how many of its former entries are still in it.
     stays: Vec<AtomicU32>,
-    /// For each directory, whether it differs in any other way.
+    /// For each directory, whether the directory itself has changed, or has an entry that is new or
+    /// changed.
     is_touched: Vec<AtomicBool>,
 }
 
@@ -173,8 +174,8 @@ impl<'n, E: Fn(u32) -> CurrentEntry<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 
         }
     }
 
-    /// Whether a directory with this former path has all its former entries, and does not differ in
-    /// any other way.
+    /// Whether a directory has all its former entries, and neither the directory nor an entry has
+    /// changed. `was` is the hash of its former path.
     fn is_unchanged(&self, dir: usize, was: u64) -> bool {
         let has_all = self.stays[dir].load(Relaxed) == self.then.children(was);
         has_all && !self.is_touched[dir].load(Relaxed)
@@ -290,9 +291,9 @@ fn find_links<'a>(
     same.collect()
 }
 
-/// The current directories. They are matched with the old ones only by metadata that every engine
-/// reads, so that all engines write the same archive: a directory that reuses an inode number
-/// counts as the old one, renamed and changed.
+/// The current directories. These are matched with the directories of the catalog only by metadata
+/// that every engine reads, so that all engines write the same archive: a directory that reuses an
+/// inode number counts as the old directory, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
@@ -302,9 +303,10 @@ struct Directories<'a> {
     unmoved: Vec<bool>,
     /// Hash of each directory's top.
     tops: Vec<u64>,
-    /// The directories with a different path, by identity.
+    /// Directories that are new or have a different path, by identity.
     homeless: HashMap<u64, Vec<u32>>,
-    /// The catalog's directory that probably comes next.
+    /// Index of the catalog's directory that probably matches the next directory, a shortcut for
+    /// the search.
     likely: usize,
 }
 

@@ -3,14 +3,14 @@
 //!
 //! GNU tar renames directories before it restores anything else of an increment: one after the
 //! other, in the old tree. So the renames are simulated here in the old tree, from the top down. A
-//! directory can be kept if its new parent is kept. If another directory is in its way, the first
-//! one waits, because the other may be about to move. If that does not help, the other directory is
-//! moved into the waiting one, under a free name: it can still move on from there. Otherwise it is
-//! purged, because a moved directory is in the archive with its dumpdir. A directory that cannot be
-//! kept is dumped again.
+//! directory A can be kept if its new parent is kept. If a different directory B is at A's new
+//! path, A waits, because B may be about to move. If B does not move, B is moved into A, under a
+//! free name. From there, B can still move to its own new path. Otherwise GNU tar purges B, because
+//! the archive contains A with a dumpdir that does not list B. A directory that cannot be kept is
+//! dumped again.
 //!
-//! (GNU tar has a temporary directory for such cases. But with `-C`, GNU tar creates it in a
-//! different directory than the one that it renames in.)
+//! (GNU tar has a temporary directory for such cases. But with `-C`, GNU tar creates this directory
+//! in a different directory than the one in which it renames.)
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -20,19 +20,19 @@ use walk::path_id;
 /// A directory of the current tree.
 #[derive(Clone, Copy)]
 pub(super) struct Dir<'a> {
-    /// Index of the parent among all directories, always smaller than its own; a top (the
-    /// directory of a SRC) is its own parent.
+    /// Index of the parent among all directories, always smaller than the index of the directory
+    /// itself. A top (the directory of a SRC) is its own parent.
     pub parent: u32,
     pub name: &'a [u8],
-    /// Hash of the former path below the same top; `None` for a new directory. A top always has
-    /// one. No two are equal.
+    /// Hash of the former path below the same top; `None` for a new directory. A top always has a
+    /// hash. No two directories have the same hash.
     pub was: Option<u64>,
 }
 
 /// A renamed directory: the former path, and the new one.
 pub type Rename = (Vec<u8>, Vec<u8>);
 
-/// A former path below its top: the directory, and the name in it.
+/// A former path below its top: the parent directory, and the name in it.
 pub type OldName = (Vec<u8>, Vec<u8>);
 
 /// A rename in the old tree, below one top.
@@ -56,8 +56,8 @@ pub(super) struct DirectoryMoves {
 }
 
 /// Computes the renames. `unmoved` marks directories with the same path as before; `old` has the
-/// former names of the others. `was_dir` tells, for the hash of a former path, whether it was a
-/// directory; `None` if it did not exist.
+/// former names of the other directories. `was_dir` tells, for the hash of a former path, whether a
+/// directory had this path; `None` if the path did not exist.
 pub(super) fn moves(
     dirs: &[Dir<'_>],
     unmoved: &[bool],
@@ -80,7 +80,8 @@ pub(super) fn moves(
     }
     ready.reverse(); // because pop() takes the last one
     let mut tree = MovedTree::new(dirs, unmoved, old, was_dir);
-    // Directories waiting for their new path to become free, in order, and by that path.
+    // Directories that wait for their new path to become free: in order (`waiting`), and by new
+    // path (`wanted`).
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
     loop {
@@ -113,8 +114,8 @@ pub(super) fn moves(
     }
 }
 
-/// Merges the renames of several trees without duplicates, and counts the duplicates. A tree inside
-/// another one, or equal to it, must come after it.
+/// Merges the renames of several trees without duplicates, and counts the duplicates. A tree that
+/// is inside a different tree, or equal to it, must come after that tree.
 pub fn merge_renames(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
     let mut known: HashSet<Rename> = HashSet::new();
     let (mut renames, mut repeated) = (Vec::new(), 0);
@@ -187,8 +188,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         }
     }
 
-    /// Moves a directory to its new place, if that is free; returns the new place, and the one that
-    /// it left.
+    /// Moves a directory to its new place, if the place is free. Returns the new place, and the
+    /// place that the directory left, if it moved.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn move_directory(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -210,8 +211,9 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Clears the new place of a directory by moving the directory there into it; returns the moved
-    /// one. Only directories can be renamed.
+    /// Clears the new place of a waiting directory: moves the directory that occupies the place
+    /// into the waiting directory. Returns the moved directory; `None` if the place is occupied by
+    /// a file of a different type, which is not renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
@@ -222,7 +224,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));
         if is_within {
-            // If the directory is inside the one in its way, first move it out, next to it.
+            // If the waiting directory is inside the directory that occupies its new place, first
+            // move the waiting directory out, next to that place.
             let sibling = self.free_name(dir);
             let place = joined(&[&sibling, &self.path(parent)]);
             self.step(at, from, place.clone());
@@ -335,7 +338,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }
 
-/// Joins names to a path; the last name comes first.
+/// Joins names to a path. The names are in reverse order: the last name of the path comes first.
 fn joined(up: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
     for name in up.iter().rev().filter(|name| !name.is_empty()) {

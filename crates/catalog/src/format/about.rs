@@ -22,7 +22,7 @@ pub(crate) const KEY: &str = "fathom.catalog";
 /// The format version that is written, and the newest that can be read.
 const VERSION: u64 = 1;
 
-/// The part of a data set that a catalog contains: one of several processes wrote it.
+/// The part of a data set that a catalog contains, if several processes have divided the entries.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ShardOfRun {
     /// Number of the part, from 0.
@@ -32,8 +32,8 @@ pub struct ShardOfRun {
     /// Name of the run, if any. Parts of different runs do not form a data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The entries were divided among the ranks of an MPI job while walking, not by a hash of their
-    /// paths.
+    /// Whether the ranks of an MPI job divided the entries during the walk. Otherwise a hash of the
+    /// path assigns each entry to a part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_ranks: bool,
 }
@@ -45,8 +45,9 @@ impl ShardOfRun {
         (!self.by_ranks).then_some(Shard { number, of })
     }
 
-    /// Why the catalog cannot be compared with a tree or another part; `None` if it can, shard by
-    /// shard.
+    /// The error for a catalog that has only the entries found by one rank of several: such a
+    /// catalog cannot be compared with a tree or with a different part. `None` for a shard, which
+    /// can be compared with the same shard.
     pub fn refusal(&self) -> Option<ErrorKind> {
         let &ShardOfRun { number, of, .. } = self;
         (self.by_ranks && of > 1).then_some(ErrorKind::OnlyRank { number, of })
@@ -66,23 +67,23 @@ impl ShardOfRun {
 /// Which entries the walk excluded.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// Excluded the contents of directories with a CACHEDIR.TAG.
+    /// Whether the walk excluded the contents of directories with a CACHEDIR.TAG.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_caches: bool,
-    /// Excluded the contents of directories with a file of one of these names.
+    /// Names of tag files: the walk excluded the contents of directories that have such a file.
     #[serde(flatten, with = "stored::exclude_if_present")]
     pub exclude_if_present: Vec<Vec<u8>>,
     /// Exclude patterns, as given.
     #[serde(flatten, with = "stored::excludes")]
     pub excludes: Vec<Vec<u8>>,
-    /// Only the names of a list were walked.
+    /// Whether the walk read only the names in a list (`--files-from`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files_from: bool,
-    /// Maximum depth.
+    /// Maximum depth of the walk; `None` for no limit.
     pub max_depth: Option<u32>,
-    /// Only the file system of DIR was walked.
+    /// Whether the walk stayed on the file system of DIR (`-x`).
     pub one_file_system: bool,
-    /// Only this part of the tree was walked.
+    /// The part of the tree that was walked; `None` for the whole tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardOfRun>,
 }
@@ -97,7 +98,7 @@ impl Options {
         }
     }
 
-    /// A filter that excludes the same entries.
+    /// A filter that excludes the same entries as the walk that wrote the catalog.
     pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
         Filter::new(&self.excludes, self.max_depth)
@@ -106,20 +107,20 @@ impl Options {
     }
 }
 
-/// The snapshot made of a catalog's tree. Fields are sorted by name.
+/// The restic snapshot of the tree that a catalog describes. Fields are sorted by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SnapshotRecord {
     /// Hash of the metadata of the directories above the catalog's entries; empty in older
     /// catalogs.
     #[serde(default)]
     pub above: String,
-    /// Hash of everything besides the entries that the snapshot's trees depend on.
+    /// Hash of all data, except the entries, on which the trees of the snapshot depend.
     pub context: String,
     /// Index files of the repository, as prefixes of their names.
     pub indexes: Vec<String>,
     /// The id of the repository.
     pub repository: String,
-    /// The id of the tree.
+    /// The id of the snapshot's tree in the repository.
     pub tree: String,
 }
 
@@ -135,7 +136,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// An existing directory, as given.
+    /// Describes an existing directory by its path, as given.
     pub(super) fn new(dir: &[u8]) -> Root {
         Root {
             path: dir.to_vec(),
@@ -151,7 +152,8 @@ pub struct About {
     /// hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<String>,
-    /// Id of the archive written with the catalog; for a dump without changes, that of its base.
+    /// Id of the archive written with the catalog; for a dump without changes, the id of the base's
+    /// archive.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -161,7 +163,7 @@ pub struct About {
     /// CRC-32 of each column chunk, by row group; empty in older catalogs.
     #[serde(default)]
     pub checksums: Vec<Vec<u32>>,
-    /// Whether nothing was skipped.
+    /// Whether the walk skipped no entry.
     pub complete: bool,
     /// The digest over all entries.
     pub digest: String,
@@ -173,7 +175,7 @@ pub struct About {
     /// Mounts that had disappeared before the dump.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone_mounts: Vec<GoneMount>,
-    /// Location of the sums over inodes, if there are any.
+    /// Location of the sums over inodes in the file; `None` if the file has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_sums: Option<InodeSumsPlace>,
     /// Which entries the walk excluded.
@@ -183,9 +185,9 @@ pub struct About {
     /// Number of rows with a ctime at or after [`About::at_rest_before`]: these entries may change
     /// again without a new ctime.
     pub racy: u64,
-    /// The one DIR, or each SRC of a dump; the column `top` has their indexes.
+    /// The DIR of a walk, or each SRC of a dump. The column `top` has indexes into this list.
     pub roots: Vec<Root>,
-    /// The snapshot made of exactly these entries, if any.
+    /// The restic snapshot that contains exactly the entries of the catalog, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotRecord>,
     /// Beginning of the walk.
@@ -216,7 +218,7 @@ impl About {
         Some(Sums { digest, above })
     }
 
-    /// The parsed digest; `None` if it is damaged.
+    /// The parsed digest; `None` if its text is damaged.
     pub(super) fn digest(&self) -> Option<Digest> {
         let own = u128::from_str_radix(&self.digest, 16).ok()?;
         Some(Digest::from_halves([own as u64, (own >> 64) as u64]))

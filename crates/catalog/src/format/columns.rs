@@ -22,7 +22,7 @@ pub struct Column<V> {
 pub(super) struct Layout {
     pub(super) name: &'static str,
     pub(super) how: ColumnEncoding,
-    /// Adds the values of some rows.
+    /// Function that adds the column's values of some rows to a column chunk.
     pub(super) put: fn(&mut Chunk, &[Record<'_>], &mut PageCompressor) -> Result<()>,
 }
 
@@ -111,7 +111,7 @@ impl Times<i64, u32> {
 }
 
 impl Times<Option<i64>, Option<u32>> {
-    /// The time of a row; `None` if it has none.
+    /// The time of a row; `None` if the row has no time.
     #[inline]
     pub fn at(&self, row: usize) -> Option<Time> {
         let (sec, nsec) = (self.secs[row]?, self.nsecs[row]?);
@@ -232,7 +232,8 @@ fn optional<const N: usize, T: Copy>(
     spread(values, runs)
 }
 
-/// Distributes values to the rows that have one, by runs of rows with and without a value.
+/// Assigns values to the rows that have a value. `runs` has the lengths of runs of rows with and
+/// without a value.
 fn spread<T: Copy>(values: Vec<Option<T>>, runs: Vec<(bool, usize)>) -> Result<Vec<Option<T>>> {
     if runs.iter().all(|(is_present, _)| *is_present) {
         return Ok(values);
@@ -249,7 +250,8 @@ fn spread<T: Copy>(values: Vec<Option<T>>, runs: Vec<(bool, usize)>) -> Result<V
     Ok(all)
 }
 
-/// An empty vector with capacity for the rows, limited in case their number is forged.
+/// Creates an empty vector with capacity for all rows. The capacity is limited, because a damaged
+/// file may claim any number of rows.
 fn with_room<T>(pages: &Pages<'_>) -> Vec<T> {
     Vec::with_capacity(pages.rows.min(GROUP))
 }

@@ -11,7 +11,7 @@ use super::schema::Record;
 use crate::error::Error;
 use crate::part::{magic_of, may_have_changed};
 
-/// Writes the parts of a run as one catalog, not yet renamed into place.
+/// Writes the parts of a run as one catalog, whose file is not yet renamed into place.
 ///
 /// # Errors
 /// A part cannot be read, or the file cannot be written.
@@ -19,8 +19,8 @@ pub(crate) fn compact(reader: &Reader, file: &[u8]) -> Result<SealedCatalog, Err
     write(reader, reader.about().clone(), file)
 }
 
-/// Copies a catalog to `file`, atomically, with a new description of the same rows. Parts become
-/// one catalog.
+/// Copies a catalog to `file`, atomically, with a new description of the same rows. The parts of a
+/// run become one catalog.
 pub fn copy(reader: &Reader, about: &About, file: &[u8]) -> Result<(), Error> {
     match reader.single_file() {
         Some(single) => single.copy_to(file, about),

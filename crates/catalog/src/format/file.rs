@@ -102,7 +102,7 @@ fn read_bytes(file: &Ranges, start: u64, len: usize) -> ParquetResult<Bytes> {
 fn read_footer(file: &Ranges) -> ParquetResult<Bytes> {
     let end = file.len().checked_sub(END).ok_or_else(damaged)?;
     let len = read_bytes(file, end, 4)?.first_chunk().copied();
-    // The metadata of a billion entries takes 50 MB.
+    // Limit for a damaged length: the metadata of a billion entries takes 50 MB.
     const MOST: u32 = 128 << 20;
     let from = len
         .filter(|len| u32::from_le_bytes(*len) <= MOST)
@@ -162,13 +162,14 @@ fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
 }
 
 /// Maximum bytes of a column in a row group, compressed or not. The names of a row group take 4 MiB
-/// when written by fathom, and seldom more than 20 by older versions.
+/// when written by this version, and seldom more than 20 MiB when written by an older version.
 const MOST_COLUMN: u64 = 64 << 20;
-/// [`MOST_COLUMN`] for other programs, which may write a million rows, and paths without a
-/// dictionary.
+/// [`MOST_COLUMN`] for files of other programs, which may write a million rows per row group, and
+/// paths without a dictionary.
 const MOST_FOREIGN_COLUMN: u64 = 256 << 20;
 
-/// Checks a column's metadata: that its codec is known, and the size that it claims.
+/// Checks the metadata of a column: the codec must be known, and the claimed sizes and offsets must
+/// be possible.
 fn check_column(
     column: Option<&ColumnChunkMetaData>,
     rows: i64,
@@ -200,7 +201,7 @@ fn check_column(
 }
 
 thread_local! {
-    /// Whether this thread is within [`catch_panics`].
+    /// Whether this thread is within [`catch_panics`], where the panic hook prints no message.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -230,8 +231,8 @@ impl CatalogFile {
         let (mut head, mut tail) = ([0; 4], [0; 4]);
         if let Some(end) = file.len().checked_sub(4) {
             file.read_at(end, &mut tail).map_err(error)?;
-            // For an object, save the request for the first four bytes: the checksums cover all the
-            // others.
+            // For an object in a store, skip the request for the magic bytes at the beginning: the
+            // checksums cover all other bytes.
             match file.is_remote() && tail == *b"PAR1" {
                 true => head = tail,
                 false => _ = file.read_at(0, &mut head).map_err(error)?,
@@ -314,8 +315,8 @@ impl CatalogFile {
         is_right.then(|| InodeSums::decode(&bytes)).flatten()
     }
 
-    /// Checks columns and row counts; and, if the footer has a checksum, that the columns have
-    /// theirs. Catalogs without checksums are older, or written by another program.
+    /// Checks columns and row counts and, if the footer has a checksum, that every column has one,
+    /// too. Catalogs without checksums were written by an older version or by a different program.
     fn check(&self, has_checksum: bool) -> Result<(), ErrorKind> {
         let most = match self.is_foreign {
             true => MOST_FOREIGN_COLUMN,
@@ -425,9 +426,10 @@ impl CatalogFile {
                 )));
             }
             let chunk = Arc::new(ChunkBytes { offset, bytes });
-            // The pages are decompressed here, because the parquet crate would create a compressor
-            // and a decompressor for each column, and allocate what a page claims. So it is told
-            // that they are uncompressed.
+            // `Pages` and `BoundedPages` decompress the pages: the parquet crate would create a
+            // compressor and a decompressor for each column, and allocate the size that a page
+            // claims. So the metadata passed to the parquet crate says that the pages are
+            // uncompressed.
             let stored = column.clone().into_builder();
             let stored = stored.set_compression(Compression::UNCOMPRESSED).build()?;
             let mut stored = SerializedPageReader::new(chunk, &stored, rows, None)?;

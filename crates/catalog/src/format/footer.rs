@@ -1,8 +1,8 @@
-//! The checksum of the footer: a CRC-32 of everything after the column chunks, including their
-//! offsets and checksums. So it covers every byte of the file.
+//! The checksum of the footer: a CRC-32 of everything after the column chunks, including the
+//! offsets and checksums of the chunks. So the checksum covers every byte of the file.
 //!
-//! The checksum is a member of the description in that same footer, and is computed with zeros in
-//! its place.
+//! The checksum is a member of the description in the same footer, and is computed with zeros in
+//! place of its digits.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMe
 /// Placeholder digits while the checksum is computed.
 pub(super) const ZEROS: &str = "00000000";
 
-/// The position of the checksum's digits. No name can look like it, because JSON escapes quotation
-/// marks in strings.
+/// The position of the checksum's digits. No file name in the footer can look like the checksum
+/// member, because JSON escapes quotation marks in strings.
 fn place(footer: &[u8]) -> Option<Range<usize>> {
     const BEFORE: &[u8] = b"\"checksum\":\"";
     let at = footer.windows(BEFORE.len()).rposition(|w| w == BEFORE)? + BEFORE.len();
@@ -54,7 +54,7 @@ pub(super) fn describe(metadata: &ParquetMetaData, description: KeyValue) -> Res
     Ok(footer)
 }
 
-/// Whether the footer's checksum is right; `None` if there is none.
+/// Whether the footer's checksum is right; `None` if the footer has no checksum.
 pub(super) fn is_right(footer: &[u8]) -> Option<bool> {
     let place = place(footer)?;
     let mut bare = footer.to_vec();

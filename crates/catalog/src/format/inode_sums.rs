@@ -19,14 +19,14 @@ const SPAN: u64 = 1024;
 pub struct InodeSumsPlace {
     /// CRC-32 of the stored sums.
     pub crc32: u32,
-    /// Length in bytes.
+    /// Length of the stored sums in bytes.
     pub length: u64,
-    /// Offset from the beginning of the file.
+    /// Offset of the stored sums from the beginning of the file.
     pub offset: u64,
 }
 
-/// Metadata of an inode that changes with every change of it, except for its blocks: XFS may free
-/// preallocated blocks without any other change.
+/// Metadata that changes with every change of an inode. The number of blocks is not included,
+/// because XFS may free preallocated blocks without any other change.
 pub(crate) fn state_words(meta: &Meta) -> [u64; 5] {
     [
         u64::from(meta.mode) << 32 | u64::from(meta.nlink),
@@ -37,7 +37,7 @@ pub(crate) fn state_words(meta: &Meta) -> [u64; 5] {
     ]
 }
 
-/// A sum of 128-bit hashes, as separate sums of upper and lower halves, modulo 2^64.
+/// A sum of 128-bit hashes, as separate sums of the upper and the lower 64 bits, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sum(pub(crate) [u64; 2]);
 
@@ -59,7 +59,7 @@ impl Sum {
 /// A group of inodes with adjacent numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct InodeGroup {
-    /// Bitmap of the inode numbers present.
+    /// Bitmap of the inode numbers that the catalog has.
     members: [u64; SPAN as usize / 64],
     sum: Sum,
 }
@@ -82,12 +82,13 @@ impl InodeGroup {
     }
 }
 
-/// The stored form of a group.
+/// A group of inodes, as stored in the file.
 #[derive(Serialize, Deserialize)]
 struct StoredGroup {
-    /// Number of empty groups before this one.
+    /// Number of empty groups between the previous stored group and this group.
     skipped: u64,
-    /// Runs of inode numbers: the number of unused numbers before each, and its length.
+    /// Runs of consecutive inode numbers: for each run, the number of unused numbers before the
+    /// run, and the run's length.
     stretches: Vec<(u64, u64)>,
     sum: Sum,
 }
@@ -96,7 +97,8 @@ struct StoredGroup {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct InodeSums {
     groups: BTreeMap<u64, InodeGroup>,
-    /// Hashes of files with several hard links, by inode: each is added only once.
+    /// Hashes of files with several hard links, by inode number. Such a file has several rows, but
+    /// its hash is added only once.
     linked: HashMap<u64, Sum>,
 }
 
@@ -132,7 +134,8 @@ impl InodeSums {
         }
     }
 
-    /// Encodes the sums for the file; `None` if they would be large for the number of inodes.
+    /// Encodes the sums for the file; `None` if there are too many groups for the number of
+    /// entries.
     pub(crate) fn encode(mut self, entries: u64) -> Option<Vec<u8>> {
         for (ino, hash) in std::mem::take(&mut self.linked) {
             self.put(ino, hash);
@@ -204,7 +207,7 @@ impl InodeSums {
         self.groups.len()
     }
 
-    /// Keeps only the groups with accepted indexes.
+    /// Keeps only the groups whose index `is_kept` accepts.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut place = 0;
         self.groups.retain(|_, _| {

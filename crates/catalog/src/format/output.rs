@@ -30,7 +30,7 @@ pub fn rows_of_group(rows: usize) -> usize {
     (rows / 8).clamp(FEW, GROUP)
 }
 
-/// A catalog written, but not yet renamed into place. Dropping it removes the file.
+/// A catalog that is written, but not yet renamed into place. Dropping this value removes the file.
 #[derive(Debug)]
 pub struct SealedCatalog {
     file: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) struct CatalogOutput {
 pub(super) struct EncodedGroup {
     columns: Vec<Encoded>,
     inode_sums: InodeSums,
-    /// The encoder, to be reused for the next row group.
+    /// The encoder of this row group, whose buffers are reused for the next row group.
     next: Option<GroupEncoder>,
 }
 
@@ -77,7 +77,7 @@ struct GroupEncoder {
     zstd: PageCompressor,
 }
 
-/// Unused encoders.
+/// Encoders that no thread uses, kept for their buffers.
 type EncoderPool = Arc<Mutex<Vec<GroupEncoder>>>;
 
 /// The file as seen by the parquet crate. The footer is held back until its checksum is set.
@@ -112,7 +112,7 @@ impl Buffered {
 }
 
 impl CatalogOutput {
-    /// Creates a file, not yet renamed into place.
+    /// Creates the file of a catalog, which is renamed into place later.
     pub(super) fn create(file: &[u8]) -> Result<(Encoder, CatalogOutput), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
         let writer = Destination::create(file)
@@ -183,7 +183,8 @@ impl CatalogOutput {
             };
             out.append_key_value_metadata(about.to_pair());
             out.flush()?;
-            // From here on, the parquet crate writes only the footer.
+            // From here on, the parquet crate writes only the footer: collect its bytes, so that
+            // the checksum can be set.
             out.inner_mut().footer = Some(Vec::new());
             Ok(out.into_inner()?.end()?)
         };
@@ -228,7 +229,7 @@ fn write_inode_sums(
 /// Encodes row groups.
 pub(super) struct Encoder {
     schema: SchemaDescriptor,
-    /// Number of threads.
+    /// Maximum number of threads that encode row groups.
     pub(super) processors: usize,
     spare: EncoderPool,
 }

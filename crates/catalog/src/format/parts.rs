@@ -121,8 +121,9 @@ pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
     })
 }
 
-/// Maps the file systems of one part to indexes in `all`, adding new ones. A token is kept only if
-/// all parts have the same one: otherwise something changed between them.
+/// Maps the file systems of one part to indexes in `all`, adding new file systems. A token is kept
+/// only if all parts have the same token: otherwise a file system changed between the walks of the
+/// parts.
 pub(super) fn number(own: &[Part], all: &mut Vec<Part>) -> Vec<u32> {
     let number = |part: &Part| {
         let is_same = |known: &Part| {

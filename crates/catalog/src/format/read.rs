@@ -27,12 +27,13 @@ use crate::remote::{self, StoreError};
 pub struct Reader {
     path: Vec<u8>,
     files: Vec<Arc<CatalogFile>>,
-    /// Row groups, each as index of its file and index in that file.
+    /// Row groups: for each, the index of its file, and its index within the file.
     groups: Vec<(usize, usize)>,
-    /// If there are several files: maps each file's part numbers to those of the joined catalog.
+    /// If the catalog has several files: maps each file's part numbers to those of the joined
+    /// catalog.
     numbers: Vec<Vec<u32>>,
     about: About,
-    /// A cache of checksums, with their row groups.
+    /// A cache of file checksums, each with the index of the row group.
     recent: Mutex<VecDeque<(usize, Hashes)>>,
 }
 
@@ -120,8 +121,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Counts rows that may have changed since the first part was begun. Each part has counted only
-    /// from its own beginning.
+    /// Counts the rows that may have changed since the walk of the first part began. The count
+    /// stored in a part covers only the time since the walk of that part began.
     fn count_racy(&self) -> Result<u64, Error> {
         /// Coarsest granularity of a ctime, in seconds.
         const COARSE: i64 = 2;
@@ -151,7 +152,7 @@ impl Reader {
         Ok(racy)
     }
 
-    /// The file of the catalog, unless it is in parts.
+    /// The file of the catalog; `None` if the catalog consists of several files.
     pub(super) fn single_file(&self) -> Option<&CatalogFile> {
         match self.is_in_parts() {
             true => None,
@@ -226,8 +227,8 @@ impl Reader {
         Ok(values)
     }
 
-    /// The metadata of the rows of a row group, by index, without mount and device: a catalog has
-    /// no mount ids, and device numbers may have been reassigned since.
+    /// The metadata of the rows of a row group, by index, without mount id and device number: a
+    /// catalog has no mount ids, and device numbers may have been reassigned since the walk.
     pub fn metas(&self, group: usize) -> Result<impl Fn(usize) -> Meta + use<>, Error> {
         let (inos, sizes) = (self.read(INO, group)?, self.read(SIZE, group)?);
         let (blocks, attributes) = (self.read(BLOCKS, group)?, self.read(ATTRIBUTES, group)?);
@@ -263,7 +264,7 @@ impl Reader {
     }
 
     /// Checksums of the files of a row group. The last few row groups are cached, because the rows
-    /// of one are mostly in two adjacent row groups of the next catalog.
+    /// of one row group are mostly in two adjacent row groups of the next catalog.
     pub fn hashes(&self, group: usize) -> Result<Hashes, Error> {
         const KEPT: usize = 3;
         let mut recent = self.recent.lock();
@@ -281,7 +282,7 @@ impl Reader {
 
 /// A [`Column`], or the two [`TimeColumns`] of a time.
 pub trait Columns {
-    /// The values, by row.
+    /// The decoded values, one per row.
     type Values;
 
     #[doc(hidden)]

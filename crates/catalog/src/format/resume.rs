@@ -14,7 +14,7 @@ use crate::remote::StoreError;
 pub struct Finished {
     /// Name of the run.
     pub run: Option<String>,
-    /// Whether nothing was skipped.
+    /// Whether the walk skipped no entry.
     pub complete: bool,
     /// Whether no entry can change again without a new ctime.
     pub at_rest: bool,
@@ -31,7 +31,7 @@ pub enum Writer {
     Dump,
 }
 
-/// The part that a walk or dump of `dirs` with these options would write to `file`, if it exists
+/// The part that a walk or dump of `dirs` with `options` would write to `file`, if the file exists
 /// already.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Writes the catalog of a tree in memory, in its order; for a dump, while the archive is still
-//! being written.
+//! Writes the catalog of a tree that is in memory, in the order of the tree's rows. A dump writes
+//! the catalog while it still writes the archive.
 //!
 //! ```text
 //! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
@@ -30,12 +30,13 @@ use crate::rows::Rows;
 use crate::since::GoneMount;
 use crate::tick::before_a_tick;
 
-/// Facts about rows that became known after collecting.
+/// Checksums of rows, and changes of their metadata, that became known after the rows were
+/// collected.
 #[derive(Debug, Default)]
 pub struct RowUpdates {
     /// Checksum of each row's contents, if known.
     pub hashes: Vec<Option<[u8; 32]>>,
-    /// Metadata of rows that have changed since.
+    /// New metadata, by row number, of rows that have changed since they were collected.
     pub amended: HashMap<usize, Meta>,
 }
 
@@ -49,7 +50,7 @@ pub struct CatalogDraft {
 }
 
 impl CatalogDraft {
-    /// Creates a file, renamed into place by [`SealedCatalog::publish`].
+    /// Creates the file of a catalog, which [`SealedCatalog::publish`] renames into place.
     pub fn create(file: &[u8]) -> Result<CatalogDraft, Error> {
         let (encoder, out) = CatalogOutput::create(file)?;
         Ok(CatalogDraft {
@@ -89,7 +90,7 @@ impl CatalogDraft {
     /// it reads the whole tree.
     ///
     /// # Errors
-    /// The file cannot be written; those of `next` and `later`.
+    /// The file cannot be written, or `next` or `later` fails.
     pub fn write<P>(
         self,
         rows: &Rows,
@@ -174,7 +175,7 @@ struct Groups<'a, K, N, L> {
     size: usize,
     encoder: &'a Encoder,
     keep: K,
-    /// Index of the next row group, and the function that waits for its results.
+    /// Index of the next row group, and the function that waits until its rows are final.
     next: Mutex<(usize, N)>,
     later: L,
 }
@@ -192,7 +193,8 @@ where
     /// Writes all row groups in several threads, and returns the totals of each thread.
     fn write_all(&self, queue: &RowGroupQueue) -> Vec<RowTotals> {
         let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
-        // Count the time as Other: the current phase of the dump is for its own threads.
+        // Attribute the time of these threads to `Other`: the current function of the dump applies
+        // only to the dump's own threads.
         let run = |_| with_function(Function::Other, || self.write_some(queue));
         in_threads(0..threads, run)
     }
@@ -225,8 +227,9 @@ where
         }
     }
 
-    /// Encodes the selected rows of a row group, and adds up their totals; if the tree's totals are
-    /// known, only the differences. Rows in directories with long paths become several row groups.
+    /// Encodes the selected rows of a row group, and adds up their totals. If the totals of the
+    /// whole tree are known, only the differences from them are added up. Rows in directories with
+    /// long paths become several row groups.
     fn encode(
         &self,
         all: Range<usize>,
@@ -330,8 +333,8 @@ pub enum RowInclusion {
     Nowhere,
 }
 
-/// The sums over the rows of each piece. `piece_of` has the piece of each row; higher numbers are
-/// ignored.
+/// Computes the sums over the rows of each piece of a run. `piece_of` has the piece number of each
+/// row; rows with a number of `pieces` or higher are ignored.
 pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     let mut sums: Vec<RowTotals> = (0..pieces).map(|_| RowTotals::default()).collect();
     let mut above = RowAncestors::default();
@@ -344,14 +347,14 @@ pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     sums.into_iter().map(|sum| sum.sums).collect()
 }
 
-/// Totals of some rows.
+/// Totals of rows: of those that a thread has encoded, of a piece, or of a whole catalog.
 #[derive(Default)]
 struct RowTotals {
     /// Number of entries, modulo 2^64: a thread may subtract more than it adds.
     entries: u64,
     sums: Sums,
     racy: u64,
-    /// Whether rows were excluded.
+    /// Whether some rows of the tree are in no catalog.
     is_partial: bool,
 }
 
@@ -400,8 +403,8 @@ impl RowGroupQueue {
         self.turn.notify_all();
     }
 
-    /// Writes a row group after all earlier ones. Those always come, because threads take them in
-    /// order, one at a time.
+    /// Writes a row group after all earlier row groups. The wait always ends, because threads take
+    /// the row groups in order, and each thread has only one row group at a time.
     fn append(&self, nth: usize, group: ParquetResult<EncodedGroup>) {
         let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
@@ -467,7 +470,7 @@ struct RowDirectory {
 }
 
 impl RowAncestors {
-    /// The directories above a row, before the row itself is entered.
+    /// Creates the list of directories above a row; the row itself is not entered yet.
     fn before(rows: &Rows, row: usize) -> RowAncestors {
         let up = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir));
         let mut above = RowAncestors::default();
@@ -477,7 +480,8 @@ impl RowAncestors {
         above
     }
 
-    /// The directory of the next row, and its path relative to its SRC; a SRC counts as in itself.
+    /// Enters the next row. Returns the directory that contains the row, and the path of this
+    /// directory relative to its SRC. The row of a SRC counts as contained in the SRC itself.
     fn enter(&mut self, rows: &Rows, row: usize) -> (&RowDirectory, &[u8]) {
         while self.open.pop_if(|(end, ..)| *end <= row).is_some() {}
         let (at, end) = (self.open.len().saturating_sub(1), rows.end(row));

@@ -8,8 +8,8 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::SchemaDescriptor;
 use walk::Meta;
 
-/// Maximum rows of a row group: enough for zstd and for readers, and at most about 16 MiB in
-/// memory.
+/// Maximum rows of a row group: enough for good compression with zstd and for readers, and at most
+/// about 16 MiB in memory.
 pub(super) const GROUP: usize = 64 << 10;
 
 /// Prefix of `created_by` in catalogs written by fathom.

@@ -31,7 +31,7 @@ use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 const CHUNK: usize = 4 << 10;
 /// Minimum rows in a chunk.
 const LEAST_CHUNK: usize = 256;
-/// Bytes of names and paths at which a worker passes on its chunk.
+/// Bytes of names and paths at which a worker passes its chunk to the pool.
 const CHUNK_BYTES: usize = GROUP_BYTES / 16;
 
 /// The catalog of a walk, being written.
@@ -52,7 +52,7 @@ pub struct Catalog {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Total bytes of names and paths.
+    /// Total bytes of names and paths in the collected chunks.
     bytes: usize,
     /// Empty chunks for reuse: memory allocated in one thread and freed in another fragments the
     /// heap.
@@ -104,12 +104,13 @@ impl Catalog {
         })
     }
 
-    /// Writes the remaining rows, and renames the file into place. `complete`: nothing was skipped.
+    /// Writes the remaining rows, and renames the file into place. `complete`: the walk skipped no
+    /// entry.
     pub fn finish(self, report: &WalkReport, complete: bool) -> Result<About, Error> {
         self.seal(report, complete)?.publish()
     }
 
-    /// Writes the remaining rows. `complete`: nothing was skipped.
+    /// Writes the remaining rows. `complete`: the walk skipped no entry.
     pub fn seal(self, report: &WalkReport, complete: bool) -> Result<SealedCatalog, Error> {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
@@ -145,7 +146,7 @@ impl Catalog {
         self.pool.lock()
     }
 
-    /// Takes a chunk; if that completes a row group, encodes it.
+    /// Adds a chunk to the pool. If the chunk completes a row group, encodes the row group.
     fn add(&self, chunk: Chunk, totals: &Totals, racy: u64) {
         let mut pool = self.pool();
         pool.totals.merge(totals);
@@ -153,8 +154,8 @@ impl Catalog {
         pool.rows += chunk.rows.len();
         pool.bytes += chunk.bytes.len();
         pool.chunks.push(chunk);
-        // A waiting worker has passed on all its rows, so each adds at most one chunk in the
-        // meantime.
+        // A worker that waits here has passed on all its rows. So each worker adds at most one
+        // chunk to a full pool.
         while pool.is_enough()
             && pool.encoding >= MOST_AT_ONCE.min(self.encoder.processors)
             && pool.failed.is_none()
@@ -290,12 +291,12 @@ struct Sorted {
     order: Vec<RowPlace>,
 }
 
-/// A chunk that no longer grows.
+/// A chunk to which no more rows are added.
 struct FrozenChunk {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
     rows: Vec<QueuedEntry>,
-    /// The rank of each of its directories among those of all chunks.
+    /// For each directory of the chunk, its position among the sorted directories of all chunks.
     ranks: Vec<u32>,
 }
 
@@ -318,7 +319,7 @@ struct RowPlace {
     row: u32,
 }
 
-/// Sorts the directories of some chunks, and gives each its rank.
+/// Sorts the directories of some chunks, and records the position of each.
 fn rank_directories(chunks: Vec<Chunk>) -> (Vec<FrozenChunk>, Vec<Bytes>) {
     let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
     let mut frozen: Vec<FrozenChunk> = Vec::with_capacity(chunks.len());
@@ -358,7 +359,8 @@ fn by_directory(chunks: &[FrozenChunk], dirs: usize) -> (Vec<RowPlace>, Vec<usiz
     let mut order = vec![RowPlace::default(); ends[dirs]];
     for (nth, chunk) in chunks.iter().enumerate() {
         for (at, row) in chunk.rows.iter().enumerate() {
-            // At first the start of the directory; its end once all its rows are placed.
+            // `ends` has the start of the directory at first, and its end once all rows of the
+            // directory are placed.
             let end = &mut ends[chunk.rank(row)];
             order[*end] = RowPlace {
                 head: head(chunk.name(row)),

@@ -18,7 +18,7 @@ pub struct DataSet {
     roots: Vec<Vec<u8>>,
     /// For each catalog, the indexes of its DIRs in `roots`.
     tops: Vec<Vec<usize>>,
-    /// Every row group, as index of its catalog and index in that.
+    /// All row groups: for each, the index of its catalog, and its index within the catalog.
     pieces: Vec<(usize, usize)>,
     missing: Vec<(Vec<u8>, MissingParts)>,
 }
@@ -27,7 +27,8 @@ impl DataSet {
     /// Opens catalogs. A directory stands for all `.parquet` files in it.
     ///
     /// # Errors
-    /// The first catalog that cannot be used, or a directory has no catalogs.
+    /// A catalog cannot be used (the error is about the first such catalog), or a directory has no
+    /// catalogs.
     pub fn open(paths: &[Vec<u8>]) -> Result<DataSet, Error> {
         let mut data = DataSet::new(paths.first().cloned().unwrap_or_default());
         for path in paths {
@@ -56,7 +57,7 @@ impl DataSet {
     /// Opens a catalog, or a directory of catalogs. A complete run is read as one catalog.
     ///
     /// # Errors
-    /// Those of [`DataSet::open`].
+    /// The errors of [`DataSet::open`].
     pub(crate) fn open_joined(path: &[u8]) -> Result<DataSet, Error> {
         let mut data = DataSet::open(&[path.to_vec()])?;
         let readers = &data.readers;

@@ -194,7 +194,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// Applies the tests of single columns; a column is read only while rows remain.
+    /// Applies the tests of single columns. A column is read only while selected rows remain.
     fn select_by_numbers(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         macro_rules! retain {
             ($is_needed:expr, $column:ident, |$value:ident| $test:expr) => {
@@ -283,7 +283,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// The column of a time that every row has, so not of the birth time.
+    /// The column of a time that every row has. The birth time is not such a time.
     pub(super) fn times(&self, field: TimeField) -> Result<&Times<i64, u32>, Error> {
         match field {
             TimeField::Atime => self.atimes(),

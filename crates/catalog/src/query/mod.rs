@@ -49,7 +49,7 @@ impl DataSet {
     /// Adds the selected entries to the sums of their groups.
     ///
     /// # Errors
-    /// Those of [`DataSet::emit`].
+    /// The errors of [`DataSet::emit`].
     pub fn add_up(&self, predicates: &Predicates, groups: &Groups) -> Result<(), Error> {
         if predicates.empty {
             return self.emit(predicates, groups);
@@ -77,7 +77,7 @@ impl DataSet {
         )
     }
 
-    /// Calls `read` for all row groups, in several threads, each with a state.
+    /// Calls `read` for all row groups, in several threads, each with its own state.
     fn each_group<S>(
         &self,
         state: impl Fn() -> S + Sync,

@@ -18,7 +18,7 @@ struct SelectedRows<'a> {
     blocks: &'a [u64],
     modes: &'a [u32],
     nlinks: &'a [u32],
-    /// Read only if some row is a hard link.
+    /// Device and inode numbers, read only if some row is a hard link.
     files: Option<InodeColumns>,
 }
 
@@ -116,8 +116,8 @@ impl RowGroup<'_> {
         Ok(())
     }
 
-    /// Groups by directory, cut to a depth of `most`: a directory counts for itself, any other
-    /// entry for its parent.
+    /// Groups entries by directory path, cut to a depth of `most`. A directory counts for its own
+    /// path, any other entry for its parent's.
     fn add_by_directory(
         &self,
         most: u32,

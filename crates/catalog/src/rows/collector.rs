@@ -65,7 +65,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Also sums up the entries.
+    /// Makes the collector sum up the entries, too. `expected` is the approximate number of
+    /// entries, if known.
     pub fn with_sum(self, expected: Option<u64>) -> Collector<'a> {
         Collector {
             sum: Some(Mutex::default()),
@@ -74,15 +75,15 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// For a catalog: waits until further changes get a later ctime than those before the
-    /// beginning, on a file system with this `f_type`.
+    /// For a catalog: waits until new changes get a later ctime than all changes before the
+    /// collection began. `magic` is the `f_type` of the file system.
     pub fn wait(&self, magic: Option<u64>) {
         if self.with_tokens {
             wait_for_tick(&self.begun, magic);
         }
     }
 
-    /// Keeps a SRC open until its files are read, so that it cannot be replaced, and keeps its
+    /// Keeps a SRC open until its files are read. An open SRC cannot be replaced, and keeps its
     /// inode number, which some servers reassign. Without a spare descriptor, the SRC is reopened
     /// later and compared.
     fn keep_open(&self, source: u32, open: impl FnOnce() -> gate::Result<Fd>) {
@@ -95,8 +96,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Starts a mount of which only listed names are collected, so its token would prove nothing.
-    /// The mount of SRC comes first, with an engine.
+    /// Records a mount of which only listed names are collected, without a token, which would prove
+    /// nothing. The first call is for the mount of SRC, with an engine.
     pub fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
         if by.is_some() {
@@ -126,10 +127,11 @@ impl<'a> Collector<'a> {
         self.parts.all(engines)
     }
 
-    /// Totals over all entries, if requested and equal to those that a catalog would have.
+    /// Totals over all entries, if requested, and if equal to the totals that a catalog of these
+    /// entries would have.
     pub fn totals(&self) -> Option<Totals> {
-        // The walk numbers only directories, so with other sources the digest differs from that of
-        // a catalog.
+        // The walk numbers only the sources that are directories. With other sources, the numbers
+        // and so the digest differ from those of a catalog.
         let is_each_walked = self.dirs.len() == self.sources.len();
         Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())
     }
@@ -210,8 +212,8 @@ struct RowBatch<'a> {
     heap: Heap,
     sum: Totals,
     last: Option<CachedPart>,
-    /// The class of the last row with its number, and the numbers of all classes that this thread
-    /// has used.
+    /// The class of the last row and its number, a shortcut because most rows have the same class
+    /// as the previous row.
     class: Option<(RowClass, u32)>,
     classes: HashMap<RowClass, u32>,
 }

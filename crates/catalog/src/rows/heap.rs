@@ -28,7 +28,7 @@ pub(super) struct Heap {
     pub(super) pieces: Vec<DirectoryRows>,
     /// Rows of directories, with their keys.
     pub(super) dirs: Vec<(Key, u32)>,
-    /// Indexes of SRCs, and their rows.
+    /// Indexes of SRCs, each with its row.
     pub(super) sources: Vec<(u32, u32)>,
 }
 
@@ -39,7 +39,8 @@ impl Heap {
     /// Reserves address space for the rows of this many files, so that rows need not be moved while
     /// they grow. Memory is used only when rows are added.
     pub(super) fn expect(&mut self, files: u64) {
-        /// Upper limit, because the tree may be a small part of the file system.
+        /// Maximum number of rows to reserve space for, because the tree may be a small part of the
+        /// file system.
         const MOST: u64 = 2 << 20;
         /// Approximate length of a name.
         const NAME: usize = 24;
@@ -52,7 +53,7 @@ impl Heap {
         }
     }
 
-    /// Moves all rows from another heap to this one. `false` if there are too many rows.
+    /// Moves all rows from another heap to this heap. Returns false if there are too many rows.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
         if self.rows.len() + other.rows.len() > Heap::MOST {
             return false;

@@ -31,8 +31,8 @@ struct EntriesByDirectory {
 }
 
 impl EntriesByDirectory {
-    /// Groups pieces by directory number, with a counting sort; pieces of unknown directories are
-    /// dropped.
+    /// Groups runs of rows by directory number, with a counting sort; runs of unknown directories
+    /// are dropped.
     fn new(
         pieces: Vec<DirectoryRows>,
         numbers: &HashMap<Key, u32>,
@@ -182,8 +182,8 @@ fn sort_entries(
     let worth = |row: u32| {
         let row = &rows[row as usize];
         let is_dir = common.is_dir(row);
-        // Of two rows with one name, prefer a directory that has entries: those were added to only
-        // one of them.
+        // If two rows have the same name, prefer a directory that has entries: the entries were
+        // added to only one of the two rows.
         let has_entries = is_dir && !places(begins, row.parent).is_empty();
         (is_dir, has_entries, common.time(row.times[2]))
     };

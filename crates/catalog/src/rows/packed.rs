@@ -6,7 +6,7 @@ use ondisk::Dev;
 use walk::entry::Time;
 use walk::{FileType, Meta};
 
-/// Denotes no row.
+/// A row number that means: no row.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A packed row. A value that does not fit is replaced by its index in [`SharedValues`].
@@ -24,7 +24,7 @@ pub(super) struct Packed {
     pub(super) parent: u32,
 }
 
-/// Values shared by many rows.
+/// Values that many rows share, so that each combination is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct RowClass {
     pub(super) mode: u32,
@@ -185,7 +185,7 @@ impl SharedValues {
     }
 }
 
-/// Length-prefixed names: one byte, or 255 and two more bytes.
+/// Names, each after its length: one byte, or the byte 255 and a length of two bytes.
 #[derive(Debug, Default)]
 pub(super) struct PackedNames(pub(super) Vec<u8>);
 

@@ -37,7 +37,7 @@ fn meta(ino: u64, is_dir: bool) -> Meta {
     }
 }
 
-/// Emits entries of a directory: `top`, or `top/a/b`.
+/// Emits entries of a directory to a collector. `dir` is `top`, or a path such as `top/a/b`.
 fn give(to: &Collector<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
     let dir = Dir {
@@ -279,7 +279,8 @@ fn names_of_any_length() {
     );
 }
 
-/// 76 bytes per entry, 8 more per directory, and for the name one byte and its length.
+/// Rows must take 76 bytes per entry, 8 more per directory, and for each name its length plus one
+/// byte.
 #[test]
 fn rows_are_small() {
     assert_eq!(size_of::<Packed>(), 72);

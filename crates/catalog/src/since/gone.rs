@@ -38,7 +38,7 @@ pub struct GoneMount {
         skip_serializing_if = "Option::is_none"
     )]
     pub mount_point: Option<Vec<u8>>,
-    /// Path of the mount point, or of the SRC in the mount.
+    /// Path of the mount point, or of the SRC if the SRC was inside the mount.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
 }
@@ -65,7 +65,7 @@ impl GoneMount {
         is_here && rows.is_none_or(is_dumped)
     }
 
-    /// The row of the mount's directory.
+    /// The row of the directory at the mount's path.
     fn find(&self, rows: &Rows) -> Option<usize> {
         let mut path = Vec::new();
         let mut dirs = rows.directories().map(|row| row as usize);
@@ -180,8 +180,9 @@ pub fn gone_mounts(
     Ok(found.filter(|gone| gone.entries > 0).collect())
 }
 
-/// Mounts missing in a tree: those that have disappeared since a catalog, that of the last dump;
-/// and those missing then and still now. Without `rows`, the tree is that of the catalog `same`.
+/// Mounts that are missing in a tree: mounts that have disappeared since the catalog of the last
+/// dump, and mounts that were missing at the last dump and still are. `rows` is `None` if the tree
+/// is equal to the catalog `same`.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -237,7 +238,8 @@ pub fn missed_mounts(
     Ok(gone)
 }
 
-/// Whether something is mounted at a path, with this device if given. `true` in case of doubt.
+/// Whether a file system is mounted at a path; with `dev`, whether it has this device number. True
+/// if the path cannot be examined.
 fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
     match statx_long(
         at,

@@ -26,7 +26,7 @@ use crate::part::magic_of;
 /// as its generation, or its birth time, is the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// A hash of the part, the inode number and the birth time, which every engine reads. Only
+    /// A hash of the part, the inode number and the birth time. Every engine reads these; only
     /// engines below the file API read generations.
     pub who: u64,
     /// The inode's generation; 0 if unknown.
@@ -53,7 +53,7 @@ impl Identity {
         }
     }
 
-    /// Whether both identities are of the same file. Generations are compared only if both are
+    /// Whether two identities are of the same file. Generations are compared only if both are
     /// known.
     pub fn is_same_file(&self, other: &Identity) -> bool {
         self.who == other.who && is_generation(self.generation, other.generation)
@@ -125,12 +125,12 @@ impl IndexedRow {
         self.may_be_unchanged(fingerprint) && is_generation(self.generation, identity.generation)
     }
 
-    /// How far the row has been matched.
+    /// How far the row has been matched with an entry of the tree.
     pub fn row_match(&self) -> RowMatch {
         RowMatch::from_state(self.state.load(Relaxed))
     }
 
-    /// Records a match, unless a better one is recorded. Returns whether it was recorded.
+    /// Records a match, unless a better match is recorded. Returns whether the match was recorded.
     pub fn record_match(&self, fate: RowMatch) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
         RowMatch::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
@@ -184,8 +184,8 @@ impl PathHashTable {
         ((u128::from(path) * self.slots.len() as u128) >> u64::BITS) as usize
     }
 
-    /// The bits of a path hash stored above the row number: its lower ones, since the upper ones
-    /// select the slot.
+    /// The bits of a path hash that a slot stores above the row number: the lower bits, because the
+    /// upper bits select the slot.
     fn above(&self, path: u64) -> u32 {
         (path << self.bits) as u32
     }
@@ -397,7 +397,7 @@ fn within(places: &[u32], first: u64) -> impl Iterator<Item = usize> + Clone {
     places.map(move |&place| (u64::from(place) - first) as usize)
 }
 
-/// Default rows, and a table with room for them.
+/// Creates rows with default values, and a table with room for them.
 fn empty(many: usize) -> (Vec<IndexedRow>, PathHashTable) {
     let mut rows = large_room(many).unwrap_or_default();
     rows.resize_with(many, IndexedRow::default);
@@ -419,8 +419,8 @@ fn load(
     let mut left = into.iter_mut();
     let mut granularities = Vec::with_capacity(left.len());
     let known = |Identity { who, generation }, granularity| {
-        // Until the rest of the metadata is read, `fingerprint` holds the identity to be hashed
-        // with it.
+        // Until the rest of the metadata is read, `fingerprint` holds the identity, which is then
+        // hashed with that metadata.
         if let Some(old) = left.next() {
             (old.fingerprint, old.generation) = (who, generation);
             granularities.push(granularity);
@@ -498,7 +498,7 @@ fn identities(
 /// order.
 ///
 /// # Errors
-/// Those of `read`: after the first error, nothing more is read.
+/// The errors of `read`. After the first error, no more row groups are read.
 pub fn each_group<T>(
     reader: &Reader,
     read: impl Fn(usize) -> Result<T, Error> + Sync,
@@ -545,8 +545,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The first path hash may be near the end of the table, and several may begin at the same
-        /// slot.
+        /// Probing may begin near the end of the table, and several path hashes may begin at the
+        /// same slot.
         #[test]
         fn rows_are_found_by_their_paths(first: u64, steps in proptest::collection::vec(1..4u64, 0..99), is_far: bool) {
             let step = if is_far { 1 << 57 } else { 1 };

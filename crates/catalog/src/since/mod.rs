@@ -9,7 +9,8 @@
 //!    of the catalog is read.
 //! 4. All entries are compared one by one, with `index`.
 //!
-//! [`find_changes`] takes the first two; the two commands take the others on their own.
+//! [`find_changes`] takes the first two steps; `changed` and `dump` take the other steps
+//! themselves.
 
 use walk::{EngineKind, MountContext};
 
@@ -34,7 +35,7 @@ pub(crate) use written::emit_entries;
 pub enum EngineStep {
     /// Compare the token of the file system with that of the catalog.
     Token,
-    /// Ask the file system what was written since.
+    /// Ask the file system which inodes were written since the catalog.
     Written,
 }
 
@@ -54,26 +55,27 @@ pub struct Written<'a> {
 pub enum Proof<'a, S> {
     /// Nothing has changed, and no entry was read.
     Untouched {
-        /// The engine that found this.
+        /// The engine that found that nothing has changed.
         by: EngineKind,
         /// The evidence that nothing has changed.
         evidence: Evidence,
         /// The prepared state; `None` if the tokens are those of the catalog.
         started: Option<S>,
     },
-    /// All entries but these are as in the catalog.
+    /// All entries are as in the catalog, except the given ones.
     Written(S, Written<'a>),
     /// The whole tree must be walked.
     Unknown,
 }
 
-/// Takes the first two steps listed above, until one decides.
+/// Takes the first two steps in the list of this module, until one of them gives a result.
 ///
 /// - `accepts` tells whether a step may be taken with an engine.
 /// - `few` is the maximum number of changes, among a number of entries, for which comparing inodes
 ///   is faster than a walk. Changes are expensive: finding the paths of inodes requires reading
 ///   directories.
-/// - `start` prepares a scan before the file system is asked what was written; `None` to walk.
+/// - `start` prepares a scan before the file system is asked which inodes were written; it returns
+///   `None` to walk the tree instead.
 pub fn find_changes<'a, S>(
     catalog: &Reader,
     tree: &'a ComparedTree,

@@ -13,8 +13,8 @@ use crate::token::Token;
 
 /// The directories compared with a catalog, and the mount table.
 pub struct ComparedTree {
-    /// Open directories, in the order of the catalog's roots. Empty to compare neither tokens nor
-    /// written inodes.
+    /// Open directories, in the order of the catalog's roots. If the list is empty, neither tokens
+    /// nor written inodes are compared.
     pub(crate) tops: Vec<Top>,
     pub(crate) mounts: Vec<Mount>,
 }
@@ -46,11 +46,12 @@ impl ComparedTree {
     }
 
     /// The engine of the file system, if nothing can have changed since a catalog; `None` if
-    /// something may have, or if an engine is not accepted.
+    /// something may have changed, or if `accepts` rejects an engine.
     ///
-    /// Nothing has changed if every part of the catalog has a token, and the same one now, and
-    /// nothing else was mounted. (An unmounted file system is a part with a different token, and a
-    /// mount that the walk did not enter is one without a token.)
+    /// Nothing has changed if every part of the catalog has a token, if its file system still has
+    /// the same token, and if no other file system has been mounted. (An unmounted file system is a
+    /// part with a different token, and a mount that the walk did not enter is a part without a
+    /// token.)
     pub(super) fn is_untouched(
         &self,
         about: &About,

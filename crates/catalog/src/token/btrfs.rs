@@ -23,11 +23,11 @@ use super::mount::MountInstance;
 /// The generation of a subvolume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Generation {
-    /// The state of the subvolume: it is equal only if nothing has changed.
+    /// The state of the subvolume. Two states are equal only if nothing has changed between them.
     pub(super) state: SubvolumeState,
-    /// The mount at that time; `None` if the kernel has no unique mount ids.
+    /// The mount when the token was taken; `None` if the kernel has no unique mount ids.
     pub(super) mount: Option<MountInstance>,
-    /// Some inodes written in that generation: inode number, ctime, atime.
+    /// Some inodes last written in this generation: inode number, ctime, atime.
     pub(super) last: Vec<(u64, Time, Time)>,
 }
 
@@ -43,7 +43,8 @@ pub(super) struct SubvolumeState {
 
 impl Generation {
     pub(super) fn take(context: &MountContext<'_>) -> Option<Generation> {
-        /// Number of inodes kept, so that most likely one is unchanged at the next dump.
+        /// Number of inodes stored in a token: enough that most likely one is unchanged at the next
+        /// dump.
         const INODES: usize = 8;
         let info = get_subvol_info(&context.top.fd).ok()?;
         let subvolume = Subvolume::parse(&info)?;
@@ -53,7 +54,7 @@ impl Generation {
             generation: subvolume.generation,
             ctime: subvolume.ctime,
         };
-        // Fails without CAP_SYS_ADMIN, but so does the later search for written inodes.
+        // The search fails without CAP_SYS_ADMIN, but so does the later search for written inodes.
         let inodes = FIRST_INODE..=LAST_INODE;
         let last = written_in(&context.top.fd, state.tree, inodes, state.generation);
         let mut last = last.unwrap_or_default();

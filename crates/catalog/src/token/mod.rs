@@ -22,7 +22,7 @@ use walk::{EngineKind, MountContext};
 pub(crate) mod btrfs;
 pub(crate) mod mount;
 
-/// The state of a file system, in terms of its type.
+/// The state of a file system, in the form that its type provides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Token {
     /// btrfs: the generation of a subvolume.
@@ -37,7 +37,8 @@ const TRANSACTIONS: &str = " transactions ";
 const LOG_HEAD: &str = " log head ";
 
 impl Token {
-    /// Calls syncfs(2), and takes the token of a directory's file system; `None` if there is none.
+    /// Calls syncfs(2), and takes the token of a directory's file system; `None` if the file system
+    /// has none.
     pub(crate) fn take(context: &MountContext<'_>) -> Option<Token> {
         let magic = context.statfs.magic;
         if ![BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&magic) {

@@ -13,8 +13,8 @@ use std::fmt;
 use gate::fs::{AtFlags, StatxMask, statx};
 use walk::MountContext;
 
-/// A mount, identified by an id that is unique until the next boot. While it lasts, its file system
-/// and the counters stay in the kernel.
+/// A mount, identified by an id that is unique until the next boot. While the mount exists, its
+/// file system and the counters stay in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MountInstance {
     /// Boot id: `/proc/sys/kernel/random/boot_id`.

@@ -43,7 +43,8 @@ impl Holder {
 pub(super) struct Extents(HashMap<u64, (u64, Holder)>);
 
 impl Extents {
-    /// Adds a reference. Returns the bytes that no earlier reference has.
+    /// Adds a reference to an extent. Returns the bytes of the extent that no earlier reference
+    /// has.
     pub(super) fn add(&mut self, extent: DataExtent, holder: Holder) -> u64 {
         match self.0.entry(extent.start) {
             Slot::Vacant(slot) => {

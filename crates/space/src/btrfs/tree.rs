@@ -54,7 +54,7 @@ pub(super) struct OwnedPlace {
     pub(super) owner: Option<u32>,
 }
 
-/// The place and the cache to which the files of a directory belong, by index.
+/// The place and the cache for which the files of a directory count, by index.
 #[derive(Clone, Copy, Debug)]
 struct DirectoryOwner {
     place: usize,
@@ -164,7 +164,7 @@ impl<'a> SubvolumeTree<'a> {
     /// Adds the extents of all files to their places.
     ///
     /// An extent that several files share counts for the owner and the age of the file with the
-    /// lowest inode number, so that these sums divide the bytes of the places.
+    /// lowest inode number, so that the sums by owner and by age add up to the bytes of the places.
     pub(super) fn count(&self, extents: &mut Extents) -> (Files, Vec<OwnedPlace>) {
         let mut places = ExtentPlaces {
             tree: self,
@@ -244,7 +244,8 @@ impl ExtentPlaces<'_> {
                 .directories
                 .get(&at)
                 .map_or(FIRST_INODE, |it| it.parent);
-            // A damaged tree can have a cycle of directories: stop after as many as there are.
+            // A damaged tree can have a cycle of directories: stop after as many steps as there are
+            // directories.
             if at == FIRST_INODE || above == 0 || passed.len() > self.tree.directories.len() {
                 let owner = self.tree.directories.get(&FIRST_INODE).map(|it| it.owner);
                 let place = self.number(ExtentPlace::Root, owner);

@@ -1,5 +1,5 @@
 //! Reads column pages written by another program, within limits. The parquet crate allocates memory
-//! for sizes and numbers of values that a page claims, before reading any.
+//! for the sizes and numbers of values that a page claims, before it reads a value.
 
 use std::io::Read;
 
@@ -11,18 +11,18 @@ use parquet::errors::Result;
 
 use super::decode::{damaged, varint};
 
-/// Maximum size of a page in DELTA_BYTE_ARRAY encoding, where each value shares a prefix with the
-/// one before, so every value may be as long as the page.
+/// Maximum size of a page in DELTA_BYTE_ARRAY encoding. Each value shares a prefix with the
+/// previous value, so every value may be as long as the page.
 const DELTA_PAGE: usize = 4 << 20;
 
 /// A reader of pages that decompresses them within limits.
 pub(in crate::format) struct BoundedPages<P> {
-    /// The pages as stored, compressed.
+    /// The reader of the stored, compressed pages.
     pub(in crate::format) stored: P,
     pub(in crate::format) codec: Compression,
     pub(in crate::format) is_optional: bool,
     pub(in crate::format) rows: usize,
-    /// Limit for the total size of the remaining pages.
+    /// Maximum total size of the remaining pages after decompression.
     pub(in crate::format) left: usize,
 }
 
@@ -153,8 +153,8 @@ fn check_values(encoding: Encoding, mut values: &[u8], rows: usize) -> Option<()
     }
 }
 
-/// Skips a DELTA_BINARY_PACKED sequence. `None` if it has more numbers than rows, or fewer than it
-/// claims.
+/// Skips a DELTA_BINARY_PACKED sequence. `None` if the sequence has more numbers than the row group
+/// has rows, or fewer numbers than it claims.
 fn skip_deltas(bytes: &mut &[u8], rows: usize) -> Option<()> {
     let mut number = || varint(bytes).and_then(|number| usize::try_from(number).ok());
     let (block, parts, values) = (number()?, number()?, number()?);
@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn lengths_of_values_are_no_more_than_rows() {
-        // Blocks of 128 in 4 parts, ten values, the first 0; minimum delta 0, parts of 0 bits.
+        // A DELTA_BINARY_PACKED sequence: blocks of 128 values in 4 parts, ten values, the first is
+        // 0; the minimum delta is 0, and each part has 0 bits per value.
         let ten = [128, 1, 4, 10, 0, 0, 0, 0, 0, 0];
         // The largest number of values that 63 bits can claim.
         let claim = [&[128, 1, 4][..], &[255; 8], &[127, 0, 0, 0, 0, 0, 0]].concat();

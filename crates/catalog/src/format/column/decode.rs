@@ -11,7 +11,7 @@ use zstd::bulk::Decompressor;
 use crate::format::schema::GROUP;
 
 /// Decodes Parquet's RLE/bit-packing hybrid: `left` numbers of `bits` bits, each passed to `take`
-/// with its number of repetitions. `None` if there are fewer.
+/// with its number of repetitions. `None` if `bytes` has fewer numbers.
 pub(super) fn runs(
     mut bytes: &[u8],
     bits: u32,
@@ -103,7 +103,7 @@ fn unpacked<T>(
 enum Data<'a> {
     Dictionary(&'a [u8], usize),
     Plain(&'a [u8], usize),
-    /// Indexes into the dictionary, and the bits of each.
+    /// Indexes into the dictionary, the number of bits of each index, and the number of indexes.
     Numbers(&'a [u8], u32, usize),
 }
 
@@ -277,7 +277,7 @@ impl Names {
         Ok(())
     }
 
-    /// Number of rows.
+    /// Number of rows, each of which has a name.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -310,8 +310,8 @@ impl Index<usize> for Names {
     }
 }
 
-/// Appends length-prefixed names, and their positions. The names of a row group must be less than 4
-/// GiB.
+/// Appends length-prefixed names, and their positions. The names of a row group must take less than
+/// 4 GiB.
 fn add_places(
     some: &[u8],
     values: usize,

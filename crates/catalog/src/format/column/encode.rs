@@ -29,15 +29,15 @@ pub(in crate::format) struct Encoded {
     pub(in crate::format) checksum: u32,
 }
 
-/// How a column is encoded: the fastest encoding, or one as fast but smaller, for a million entries
-/// of a source tree.
+/// How a column is encoded. Each column has the encoding that is fastest for a million entries of a
+/// source tree, or one that is as fast and smaller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnEncoding {
-    /// A dictionary and zstd, for long values with few distinct ones.
+    /// A dictionary, compressed with zstd, for long values that repeat often.
     Dictionary,
     /// Plain values, compressed with zstd.
     Plain,
-    /// Plain values without compression, because they do not compress.
+    /// Plain values without compression, for values that zstd cannot make smaller.
     Raw,
 }
 
@@ -63,9 +63,10 @@ pub(crate) struct Chunk {
     how: ColumnEncoding,
     /// Values of the next page; booleans take one byte each.
     plain: Vec<u8>,
-    /// Width of a value in bytes, if fixed.
+    /// Width of a value in bytes; `None` if values have different lengths.
     width: Option<usize>,
-    /// Rows of the next page, as runs with and without a value.
+    /// Runs of rows of the next page: whether the rows of a run have a value, and the length of the
+    /// run.
     present: Vec<(bool, u32)>,
     dictionary: Option<Dictionary>,
     /// An empty dictionary with allocated buffers, for the next chunk.
@@ -233,7 +234,8 @@ impl Chunk {
     }
 
     /// Minimum and maximum of a numeric column without missing values, by which readers skip row
-    /// groups. Such a column has a single page; `equal` is the width if all values are equal.
+    /// groups. Such a column has a single page. `equal` is the width of a value if all values are
+    /// equal.
     fn statistics(&self, equal: Option<usize>) -> Option<Statistics> {
         if self.descriptor.max_def_level() > 0 || self.plain.is_empty() {
             return None;
@@ -303,8 +305,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes the dictionary, and a page of indexes for the values added so far. Later pages have
-    /// plain values.
+    /// Writes the dictionary, and a page of indexes for the values added so far. Further values are
+    /// written plain.
     fn finish_dictionary(&mut self, zstd: &mut PageCompressor) -> Result<()> {
         let Some(mut dictionary) = self.dictionary.take() else {
             return Ok(());
@@ -316,7 +318,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes a dictionary page, and a page of indexes into it.
+    /// Writes a dictionary page, and a page of indexes into the dictionary.
     fn put_dictionary(
         &mut self,
         plain: &[u8],
@@ -400,7 +402,8 @@ impl Chunk {
 }
 
 /// Encodes a page header in Thrift's compact protocol: each field has its type and the difference
-/// of its id from that of the previous field. `sizes` are before and after compression.
+/// of its id from that of the previous field. `sizes` has the page's size before and after
+/// compression.
 fn header(
     kind: PageType,
     sizes: [i32; 2],
@@ -428,10 +431,10 @@ fn header(
     header.push(if is_data { 1 } else { 3 } << 4 | STRUCT);
     put(&[values.cast_signed(), encoding as i32], &mut header);
     if is_data {
-        // RLE, for both definition and repetition levels.
+        // The encoding of definition levels and of repetition levels is RLE.
         put(&[Encoding::RLE as i32; 2], &mut header);
     } else {
-        // `is_sorted` is false.
+        // The field `is_sorted` of the dictionary page is false.
         header.push(1 << 4 | FALSE);
     }
     header.extend([END, END]);

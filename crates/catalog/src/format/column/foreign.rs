@@ -1,5 +1,5 @@
-//! Reads columns of catalogs that another program has rewritten. The parquet crate decodes them: in
-//! any encoding, with any codec that it supports, in pages of both versions.
+//! Reads columns of catalogs that another program has rewritten. The parquet crate decodes such
+//! columns in any encoding, with any codec that it supports, and in pages of both versions.
 
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -110,7 +110,7 @@ fn read<D: DataType>(
     is_optional: bool,
     mut take: impl FnMut(Option<D::T>) -> Result<()>,
 ) -> Result<()> {
-    /// Rows read at a time: the value of each may be as long as a page.
+    /// Number of rows read at a time: few, because the value of each row may be as long as a page.
     const SOME: usize = 64;
     let (mut values, mut levels, mut left) = (Vec::new(), Vec::new(), rows);
     while left > 0 {

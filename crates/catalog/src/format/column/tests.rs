@@ -139,7 +139,8 @@ proptest! {
         prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
     }
 
-    /// Covers names with a dictionary, with one that fills up before the end, and without.
+    /// Covers names with a dictionary, with a dictionary that fills up before the last name, and
+    /// without a dictionary.
     #[test]
     fn names_are_read_back(names in with_runs(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
         let how = if is_plain { ColumnEncoding::Plain } else { ColumnEncoding::Dictionary };

@@ -26,7 +26,7 @@ use crate::token::btrfs::Generation;
 pub(crate) struct SubvolumeChanges<'a> {
     top: &'a Top,
     subvolume: Subvolume,
-    /// The generation of the catalog.
+    /// The generation in the catalog's token.
     pub(super) then: u64,
     /// Inodes of the catalog, if loaded to skip inodes with no change except the access time.
     known: Option<CatalogInodes>,
@@ -55,13 +55,14 @@ fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Me
         true
     };
     let is_worth = |_| first.lock().len() < SAMPLE;
-    // An error or a limit is no problem: any inodes found so far are a sample.
+    // Ignore an error and a reached limit: the inodes found so far are a sample in any case.
     let _ = since::changed_since(&top.fd, subvolume, then, keep, is_worth);
     first.into_inner()
 }
 
 impl<'a> SubvolumeChanges<'a> {
-    /// Asks btrfs what was written; `None` if it cannot tell, or a walk would be as fast.
+    /// Asks btrfs which inodes were written since the catalog; `None` if btrfs cannot tell, or if a
+    /// walk would be as fast.
     pub(super) fn find_written(
         token: &Generation,
         context: &MountContext<'a>,
@@ -98,8 +99,8 @@ impl<'a> SubvolumeChanges<'a> {
         ))
     }
 
-    /// Finds inodes written after a generation; `None` also if there is much to compare and `known`
-    /// is missing.
+    /// Finds inodes written after a generation; `None` if the search fails or finds too many
+    /// inodes. Without `known`, the limit is lower.
     fn after(
         then: u64,
         subvolume: Subvolume,
@@ -147,7 +148,7 @@ impl<'a> SubvolumeChanges<'a> {
         })
     }
 
-    /// Repeats the search, for everything written after a generation until now.
+    /// Repeats the search for inodes written after a generation, until now.
     fn again(&mut self, then: u64, about: &About) -> Option<SubvolumeChanges<'a>> {
         let now = since::subvolume(&self.top.fd).ok()?;
         SubvolumeChanges::after(then, now, self.top, about, self.known.take())
@@ -181,7 +182,7 @@ impl<'a> SubvolumeChanges<'a> {
 
     /// Compares written inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
-        /// Maximum attempts: a tree that is being written all the time is walked instead.
+        /// Maximum number of attempts: a tree that is being written all the time is walked instead.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
             if self.is_outside() {
@@ -237,13 +238,14 @@ impl<'a> SubvolumeChanges<'a> {
     }
 }
 
-/// The directories that contain a changed inode, and itself if it is a directory.
+/// The directories that contain a changed inode, and the inode itself if it is a directory.
 fn dirs_of(change: &ChangedInode) -> impl Iterator<Item = u64> {
     let itself = change.meta.is_dir().then_some(change.meta.ino);
     change.names.iter().map(|name| name.dir).chain(itself)
 }
 
-/// Finds the paths of a directory and its ancestors. Iterative, because a path may be very deep.
+/// Finds the paths of a directory and its ancestors. A loop instead of recursion, because a path
+/// may be very deep.
 fn find_path(
     dir: u64,
     parents: &HashMap<u64, InodeName>,

@@ -1,4 +1,4 @@
-//! The differences between a tree and a catalog, as far as known.
+//! The differences between a tree and a catalog that the file system's report of inodes shows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -133,7 +133,8 @@ impl From<Errno> for DifferenceError {
 
 pub(super) type DifferenceResult<T> = Result<T, DifferenceError>;
 
-/// Turns doubt into `None`, so that the whole tree is walked; other errors remain.
+/// Turns [`DifferenceError::Strange`] into `None`, so that the whole tree is walked. Other errors
+/// remain.
 pub(super) fn none_if_uncertain<T>(found: DifferenceResult<T>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -142,8 +143,8 @@ pub(super) fn none_if_uncertain<T>(found: DifferenceResult<T>) -> Result<Option<
     }
 }
 
-/// Sample size: this many inodes show whether many of all have changed, so that a walk can begin at
-/// once.
+/// Sample size: from this many inodes on, the share of changed inodes is extrapolated to all
+/// inodes. If the share is large, a walk begins at once.
 pub(super) const SAMPLE: usize = 4096;
 
 /// Whether there are so many changes that a walk is as fast.

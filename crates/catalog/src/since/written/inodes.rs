@@ -55,8 +55,8 @@ struct InodeComparison<'q, 'a> {
 }
 
 impl<'a> InodeChanges<'a> {
-    /// Compares the file system's inodes; `None` if they cannot be compared, or a walk would be as
-    /// fast.
+    /// Compares the inodes of the file system with a catalog; `None` if they cannot be compared, or
+    /// if a walk would be as fast.
     pub(super) fn find_written(
         mount: &MountCounter,
         context: &MountContext<'a>,
@@ -91,7 +91,8 @@ impl<'a> InodeChanges<'a> {
                 let Some((stale, atimes)) = comparison.compare_sums(sums) else {
                     return Ok(None);
                 };
-                // Each stale group has a differing inode, except for rare collisions.
+                // Each stale group, whose sum has changed, has a differing inode, except for rare
+                // collisions.
                 if stale.len() > few(by, reader.about().entries as usize) {
                     return Ok(None);
                 }
@@ -132,7 +133,7 @@ impl<'a> InodeChanges<'a> {
         }))
     }
 
-    /// The catalog's names of the inodes that differ.
+    /// The names that the differing inodes have in the catalog.
     fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
@@ -173,8 +174,8 @@ struct Member {
 }
 
 impl InodeComparison<'_, '_> {
-    /// Compares a sample of inodes, to tell whether many have changed: then the walk can begin at
-    /// once.
+    /// Compares a sample of inodes. If many inodes of the sample have changed, a walk begins at
+    /// once, and no other inodes are compared.
     fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool, Error> {
         let first = sums.map(|sums| {
             let mut first = sums.clone();
@@ -231,7 +232,7 @@ impl InodeComparison<'_, '_> {
         let mut stale = sums.clone();
         stale.retain(|place| is_stale[place]);
         if stale.len() == 0 {
-            return Some((stale, AccessTimes::default())); // not needed without stale groups
+            return Some((stale, AccessTimes::default())); // only stale groups need access times
         }
         let atimes = members.into_iter().map(|(ino, Member { atime, .. })| {
             let (sec, nsec) = (atime.0.into_inner(), atime.1.into_inner());
@@ -257,7 +258,7 @@ impl InodeComparison<'_, '_> {
     }
 }
 
-/// A name in the catalog of an inode that differs.
+/// A name that a differing inode has in the catalog.
 struct KnownName {
     ino: u64,
     dir: Vec<u8>,
@@ -383,7 +384,7 @@ impl<'a> PathFinder<'a> {
             return Ok(());
         }
         if self.was.contains_key(&row.dir) {
-            return Ok(()); // its directory has been read
+            return Ok(()); // the directory of this name has been read
         }
         let dir = self.now(&row.dir).filter(|_| !is_gone);
         let dir = dir.ok_or(DifferenceError::Strange)?;

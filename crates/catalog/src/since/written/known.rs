@@ -1,5 +1,5 @@
-//! The inodes of a catalog by number, each with a fingerprint. They distinguish changed inodes from
-//! those that were only read, which changes the access time.
+//! The inodes of a catalog by number, each with a fingerprint. Fingerprints distinguish changed
+//! inodes from inodes that were only read: reading changes only the access time.
 
 use std::ops::Range;
 
@@ -80,7 +80,8 @@ impl CatalogInodes {
 pub(super) struct Fingerprint {
     /// Hash of [`state_words`].
     stands: u64,
-    /// Compared separately, because XFS may free preallocated blocks without any other change.
+    /// Number of blocks, compared separately: XFS may free preallocated blocks without any other
+    /// change.
     blocks: u64,
     /// Hash of the access time.
     atime: u64,
@@ -114,7 +115,7 @@ impl Fingerprint {
 pub(crate) struct AccessTimes(Vec<(u64, Time)>);
 
 impl AccessTimes {
-    /// Access times of all inodes, sorted by inode number.
+    /// Creates the list from the access times of all inodes, sorted by inode number.
     pub(super) fn new(all: Vec<(u64, Time)>) -> AccessTimes {
         AccessTimes(all)
     }

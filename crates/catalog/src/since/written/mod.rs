@@ -1,9 +1,9 @@
 //! Step 2: compares only inodes that were written since a catalog, according to the file system.
 //!
-//! All other inodes are unchanged, but may have a new path: so names in the written directories are
+//! All other inodes are unchanged, but may have a new path. So names in the written directories are
 //! compared with the catalog's rows, and everything below a renamed or removed directory counts as
-//! different (`names`). From these rows and entries alone, comparing entry by entry finds the same
-//! changes as from all. In case of doubt, the whole tree is walked.
+//! different (`names`). A comparison of only these rows and entries finds the same changes as a
+//! comparison of all. In case of doubt, the whole tree is walked.
 
 use walk::{EngineKind, MountContext};
 
@@ -30,8 +30,8 @@ pub(super) enum ChangesSince<'a> {
 }
 
 impl<'a> ChangesSince<'a> {
-    /// Asks the file system what was written; `None` if it cannot tell, or a walk would be as fast.
-    /// `few` is that of [`find_changes`](super::find_changes).
+    /// Asks the file system which inodes were written since the catalog; `None` if it cannot tell,
+    /// or if a walk would be as fast. `few` is as in [`find_changes`](super::find_changes).
     pub(super) fn find_written(
         reader: &'a Reader,
         tree: &ComparedTree,
@@ -75,7 +75,7 @@ impl<'a> ChangesSince<'a> {
     }
 }
 
-/// The engine that may tell what was written since a catalog.
+/// The engine that may find the inodes written since a catalog.
 pub(super) fn engine(about: &About) -> Option<EngineKind> {
     token(about).map(Token::engine)
 }
@@ -94,8 +94,8 @@ fn token(about: &About) -> Option<&Token> {
     part.token.as_ref().filter(|_| is_all)
 }
 
-/// Whether the directory is that of the catalog, has no mounts below it, and its engine works
-/// there.
+/// Whether the directory is that of the catalog and has no mounts below it, and the engine `by`
+/// works there.
 fn can_tell(
     about: &About,
     by: EngineKind,

@@ -58,11 +58,11 @@ struct KnownRow {
 struct DirectoryVisit {
     path: Vec<u8>,
     ino: u64,
-    /// The catalog has this directory at a different path, or not at all.
+    /// Whether the catalog has this directory at a different path, or not at all.
     is_elsewhere: bool,
 }
 
-/// The entries of a directory that were not written themselves.
+/// The entries of a listed directory whose inodes were not written.
 #[derive(Default)]
 struct UnwrittenNames {
     /// Positions of rows that are still valid.
@@ -81,8 +81,8 @@ struct NamesComparison<'a> {
     rows: HashMap<u64, KnownRow>,
     /// Paths of the directories in `rows`, relative to DIR, and positions of their rows.
     dirs: Vec<(Vec<u8>, u32)>,
-    /// For directory paths in the catalog, whether the directory is still there. A path that is not
-    /// in the map is like its parent.
+    /// For directory paths in the catalog, whether the directory is still there. The answer for a
+    /// path that is not in the map is that of its parent.
     is_there: HashMap<Vec<u8>, bool>,
     /// Positions of rows that are still valid; sorted at the end.
     same: Vec<u32>,
@@ -123,7 +123,7 @@ impl<'a> NamesComparison<'a> {
     }
 
     /// Finds the rows in the `watched` directories and, with `wants_written`, of all written
-    /// inodes; returns inode numbers and paths of the directories among the latter.
+    /// inodes. Returns inode numbers and paths of the directories among the written inodes.
     fn rows_in(
         &mut self,
         watched: &HashSet<&[u8]>,
@@ -139,7 +139,7 @@ impl<'a> NamesComparison<'a> {
         let (reader, written) = (self.reader, &self.written.inos);
         let read = |group: usize| {
             let (inos, dirs) = (reader.read(INO, group)?, reader.read(DIR, group)?);
-            // The path hash of a watched directory.
+            // The path hash of a watched directory; `None` for other directories.
             let of = |dir: &[u8]| watched.contains(dir).then(|| hash(0, dir));
             let mut last = (&b""[..], of(b""));
             let mut watched = |dir| {
@@ -193,7 +193,8 @@ impl<'a> NamesComparison<'a> {
         for (dir, entries) in &written.feed {
             names.extend(entries.iter().map(|(name, _)| (&dir[..], &name[..])));
         }
-        // At this path, the catalog may have a different directory, which no longer exists.
+        // The catalog may have a different directory at this path, which no longer exists. Then the
+        // written directory counts as moved.
         let visit = |(&ino, path): (&u64, &Vec<u8>)| DirectoryVisit {
             path: path.clone(),
             ino,
@@ -307,8 +308,8 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> DifferenceResult<Fd
     Ok(fd)
 }
 
-/// Reads the metadata of a name in a directory; for an empty name, of the directory itself. It must
-/// have this inode number, and must not be a mount point.
+/// Reads the metadata of a name in a directory; for an empty name, of the directory itself. The
+/// file must have the inode number `ino`, and must not be a mount point.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> DifferenceResult<Meta> {
     let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);

@@ -5,7 +5,6 @@ mod hosts;
 mod killing;
 mod pathwalk;
 mod resume;
-mod single;
 #[cfg(feature = "cloud")]
 mod store;
 mod together;

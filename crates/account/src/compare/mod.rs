@@ -7,5 +7,3 @@ mod csv;
 pub mod file;
 mod json;
 pub mod runs;
-
-pub use json::ACCOUNT;

@@ -106,8 +106,6 @@ pub(super) struct SelectedPaths {
     then: NameMap,
     /// Maps final names to names in the current archive.
     before: NameMap,
-    /// Whether members may be lost, because an archive is damaged.
-    pub(super) is_incomplete: bool,
 }
 
 impl SelectedPaths {
@@ -318,10 +316,8 @@ impl SelectedPaths {
         is_known.then_some(regions)
     }
 
-    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read
-    /// completely.
+    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read.
     fn find_members(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
-        let mut is_complete = true;
         for archive in archives {
             if !is_regular(archive) {
                 return None;
@@ -330,18 +326,16 @@ impl SelectedPaths {
             if let Some(regions) = self.regions() {
                 input.narrow(regions);
             }
-            while let Some(member) = input.next_or_resume().ok()? {
+            while let Some(member) = input.next().ok()? {
                 let name = clean(&member.path);
                 let is_new = name.is_ok_and(|name| self.restored_name(&name.path).is_some());
                 if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
                     return Some(true);
                 }
             }
-            let defects = input.take_defects();
-            is_complete &= !defects.iter().any(|it| it.damage.is_loss());
             self.next_archive();
         }
-        is_complete.then_some(false)
+        Some(false)
     }
 
     /// The final name of a normalized name, if it was selected.
@@ -432,11 +426,7 @@ impl SelectedPaths {
     pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
         self.given.sort();
         for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
-            let reason = match self.is_incomplete {
-                true => NotRestored::NotInUndamagedPart,
-                false => NotRestored::NoSuchMember,
-            };
-            remarks.warn(path, reason);
+            remarks.warn(path, NotRestored::NoSuchMember);
         }
     }
 }

@@ -15,8 +15,7 @@ use crate::since::index::{Identity, Index, RowMatch};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryOutcome {
     Added(usize),
-    /// A changed entry, and its row, or the row of the entry that it has replaced.
-    Changed(usize, u32),
+    Changed(usize),
     /// A renamed entry, and its former row.
     Renamed(usize, u32),
     /// An unchanged entry below a renamed directory.
@@ -147,7 +146,7 @@ impl<'a> Resolver<'a> {
             Some(row) if self.index.row(row).may_be_unchanged(entry.fingerprint) => {
                 EntryOutcome::Carried(at)
             }
-            Some(row) => EntryOutcome::Changed(at, row),
+            Some(_) => EntryOutcome::Changed(at),
             None => EntryOutcome::Added(at),
         });
         if let Some(row) = row {
@@ -171,7 +170,7 @@ impl<'a> Resolver<'a> {
             if is_in_other(entry) {
                 self.outcomes.push(EntryOutcome::Renamed(at, row));
             } else if !old.is_unchanged(&entry.identity, entry.fingerprint) {
-                self.outcomes.push(EntryOutcome::Changed(at, row));
+                self.outcomes.push(EntryOutcome::Changed(at));
             }
         }
         // If the former file at an entry's path no longer exists, the entry has replaced it, and
@@ -180,7 +179,7 @@ impl<'a> Resolver<'a> {
         let mut removed = Vec::new();
         for nth in 0..self.outcomes.len() {
             let (EntryOutcome::Added(at)
-            | EntryOutcome::Changed(at, _)
+            | EntryOutcome::Changed(at)
             | EntryOutcome::Renamed(at, _)
             | EntryOutcome::Carried(at)) = self.outcomes[nth]
             else {
@@ -191,7 +190,7 @@ impl<'a> Resolver<'a> {
                 if is_in_other(entry) {
                     removed.push(EntryOutcome::Removed(row));
                 } else if self.outcomes[nth] == EntryOutcome::Added(at) {
-                    self.outcomes[nth] = EntryOutcome::Changed(at, row);
+                    self.outcomes[nth] = EntryOutcome::Changed(at);
                 }
             }
         }

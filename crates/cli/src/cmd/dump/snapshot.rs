@@ -46,11 +46,10 @@ mod with_restic {
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
         let start = Instant::now();
         let shown = restic::without_password(repository);
-        if team::launched_rank().is_some() && team::launched_size() != Some(1) {
+        if team::launched_rank().is_some() {
             return Err(
-                Error::new("the ranks of an MPI job cannot share a snapshot").with_hint(
-                    "run fathom dump --restic without mpirun, or with env -u PMIX_RANK -u PMI_RANK",
-                ),
+                Error::new("the ranks of an MPI job cannot share a snapshot")
+                    .with_hint("run fathom dump --restic without mpirun"),
             );
         }
         let (mut options, _) = dump_options(args)?;

@@ -216,7 +216,6 @@ fn print(
                 mounts: points,
                 boundaries,
                 search: report.search,
-                root_mount: report.root_mount.as_ref().map(show::RootMount),
                 ..Mounts::default()
             };
             out.envelope(SCHEMA, result, &report.warnings)

@@ -24,7 +24,7 @@ use show::table::TableStyle;
 use show::units::{duration, plural};
 use show::{json, profile};
 
-use crate::args::overview::{counterpart, foreign_option, lay_out};
+use crate::args::overview::{counterpart, foreign_option, lay_out, word_of_option};
 use crate::args::{Cli, ColourMode, Global};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
@@ -495,7 +495,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
                 }
                 (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) => {
                     let message = one_line(&e.render().to_string());
-                    match word_of_letter(unknown, &words) {
+                    match word_of_option(unknown, &words).filter(|word| *word != unknown) {
                         Some(word) => format!("unexpected argument '{unknown}' in '{word}'"),
                         None => message,
                     }
@@ -509,20 +509,6 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Finds the word, such as `-name`, that contains an unknown one-letter option: clap's error has
-/// only the letter.
-fn word_of_letter<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {
-    let letter = unknown
-        .strip_prefix('-')
-        .filter(|rest| rest.chars().count() == 1)?;
-    let options = words.iter().take_while(|word| *word != "--");
-    let mut clusters = options.filter(|word| word.len() > 2 && !word.starts_with("--"));
-    clusters.find(|word| {
-        word.strip_prefix('-')
-            .is_some_and(|rest| rest.contains(letter))
-    })
 }
 
 /// The missing required arguments of clap's error. clap also lists `A|B` if the user gave one of

@@ -151,16 +151,24 @@ const FOREIGN: [(&[&str], &[&str], &str); 15] = [
 ];
 const WALKS: &[&str] = &["walk", "query", "changed"];
 
+/// The word of the command line that has an unknown option. For `-name`, clap reports only `-n`.
+pub(crate) fn word_of_option<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {
+    let mut options = words.iter().take_while(|word| *word != "--");
+    if let Some(word) = options.clone().find(|word| *word == unknown) {
+        return Some(word);
+    }
+    let letter = unknown
+        .strip_prefix('-')
+        .filter(|it| it.chars().count() == 1)?;
+    let has_letter = |letters: &str| !letters.starts_with('-') && letters.contains(letter);
+    options.find(|word| word.strip_prefix('-').is_some_and(has_letter))
+}
+
 /// The replacement for an option that `command` does not have. An option of find with one dash
 /// becomes the option with two dashes; other options are looked up in [`FOREIGN`]. `words` is the
 /// command line.
 pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String]) -> Option<String> {
-    // For the word `-name`, clap reports only `-n` as unknown.
-    let is_meant = |word: &&String| match unknown.strip_prefix("--") {
-        Some(_) => *word == unknown,
-        None => word.starts_with(unknown) && !word.starts_with("--"),
-    };
-    let word = words.iter().find(is_meant)?;
+    let word = word_of_option(unknown, words)?;
     if let Some(name) = word.strip_prefix('-').filter(|name| name.len() > 1)
         && command
             .get_arguments()
@@ -172,7 +180,8 @@ pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String])
         .iter()
         .filter(|(commands, ..)| commands.contains(&command.get_name()));
     // A one-letter option can have its value in the same word, such as `-d1`.
-    let has_value = unknown.len() == 2 && word[2..].bytes().all(|byte| byte.is_ascii_digit());
+    let value = word.strip_prefix(unknown);
+    let has_value = value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let word = if has_value { unknown } else { word };
     let mut known = of_command.filter(|(_, words, _)| words.contains(&word));
     known.next().map(|(.., here)| (*here).to_owned())

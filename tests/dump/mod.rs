@@ -23,6 +23,7 @@ mod moved;
 mod nights;
 mod open_files;
 mod read_back;
+mod reading;
 mod rounds;
 mod same;
 mod seek;

@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use catalog::part::Part;
-use catalog::remote::{self, StoreError};
+use catalog::remote;
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
 use catalog::{About, CatalogDraft, RowInclusion, RowUpdates, SnapshotRecord, trusted};
-use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use walk::entry::joined;
@@ -211,9 +210,7 @@ fn is_of_others(kind: &ErrorKind) -> bool {
 
 /// Whether an unusable catalog may be replaced: it is missing or damaged.
 fn can_be_replaced(kind: &ErrorKind) -> bool {
-    let is_missing =
-        kind.errno() == Some(Errno::ENOENT) || kind.store() == Some(&StoreError::NotFound);
-    is_missing || kind.is_unusable_catalog()
+    matches!(kind, ErrorKind::Catalog(kind) if kind.is_missing() || kind.is_unusable_catalog())
 }
 
 /// Whether all file systems still have the recorded device numbers.

@@ -183,6 +183,12 @@ impl ErrorKind {
         }
     }
 
+    /// Whether the file or object does not exist.
+    pub fn is_missing(&self) -> bool {
+        let errno = self.errno();
+        errno == Some(Errno::ENOENT) || matches!(self, ErrorKind::Store(StoreError::NotFound))
+    }
+
     /// Whether a catalog is damaged, or the file is no catalog.
     pub fn is_unusable_catalog(&self) -> bool {
         matches!(

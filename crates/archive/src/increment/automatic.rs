@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use base::{Warning, path};
-use catalog::remote::{self, StoreError};
+use catalog::remote;
 use gate::file::Reader;
 use gate::fs::{AtFlags, Attributes, Open, StatxMask};
 use gate::long::{c_string, open_long, split_path, statx_long};
@@ -20,7 +20,7 @@ use walk::entry::joined;
 
 use super::base::Base;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::history::{History, Lock};
+use crate::increment::history::{History, Lock, absolute_state};
 use crate::increment::levels::Level;
 use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
@@ -253,9 +253,7 @@ impl AutomaticOptions<'_> {
         let reader = match catalog::Reader::open(&level.catalog()) {
             Ok(reader) => reader,
             Err(error) => match &error.kind {
-                kind if kind.errno() == Some(Errno::ENOENT)
-                    || matches!(kind, catalog::ErrorKind::Store(StoreError::NotFound)) =>
-                {
+                kind if kind.is_missing() => {
                     let is_first = history.dumps().is_empty();
                     let first = is_first.then_some(FullReason::First);
                     return Ok(first.or(Some(FullReason::NoCatalog)));
@@ -332,8 +330,7 @@ fn source_name(source: &[u8]) -> String {
 /// A path that no file or object, no recorded archive and no kept catalog has.
 fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Result<Vec<u8>> {
     let is_remote = remote::is_remote(state);
-    let absolute = mounts::root::absolute(state).filter(|_| !is_remote);
-    let state = absolute.unwrap_or_else(|| state.to_vec());
+    let state = absolute_state(state).unwrap_or_else(|| state.to_vec());
     let mut number = 1_u32;
     loop {
         let nth = if number == 1 {

@@ -14,6 +14,7 @@
 //! be renamed into place. So no archive is forgotten when a dump or a removal is killed, and no
 //! dump is listed whose archives are gone.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use base::path::split;
@@ -34,6 +35,15 @@ const FILE: &[u8] = b"dumps.ndjson";
 /// Maximum size of `dumps.ndjson`: the record of a dump that could not read a thousand files with
 /// long names takes 4 MiB.
 const MOST_BYTES: u64 = 2 << 30;
+
+/// The absolute path of a state directory, or the prefix of one in a store; `None` if the directory
+/// has no path.
+pub(super) fn absolute_state(state: &[u8]) -> Option<Vec<u8>> {
+    match remote::is_remote(state) {
+        true => Some(state.to_vec()),
+        false => absolute(state),
+    }
+}
 
 /// A lock that excludes other dumps from a state directory until it is dropped.
 #[derive(Debug)]
@@ -103,8 +113,7 @@ impl History {
                 text.truncate(n);
                 version = file.version().map(str::to_owned);
             }
-            Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
-            Err(catalog::ErrorKind::Store(StoreError::NotFound)) => {}
+            Err(kind) if kind.is_missing() => {}
             Err(kind) => return Err(error(kind)),
         }
         let lines = text.split(|&byte| byte == b'\n').enumerate();
@@ -117,6 +126,13 @@ impl History {
                     .map_err(|_| Error::new(Action::ReadRecords, &path, damaged))
             });
         let mut dumps = dumps.collect::<Result<Vec<DumpRecord>>>()?;
+        let mut of_second: BTreeMap<i64, usize> = BTreeMap::new();
+        for dump in &dumps {
+            *of_second.entry(dump.date.sec).or_default() += 1;
+        }
+        for dump in &mut dumps {
+            dump.shares_second = of_second[&dump.date.sec] > 1;
+        }
         if let Some(bucket) = remote::bucket(state) {
             for dump in &mut dumps {
                 let place = dump.archive.as_deref().map(remote::bucket);
@@ -130,11 +146,7 @@ impl History {
         // The directory, or the objects below the prefix, may have been copied or moved: take
         // archives in it from its current path, so that a copy never touches the original's
         // archives.
-        let dir = match remote::is_remote(state) {
-            true => Some(state.to_vec()),
-            false => absolute(state),
-        };
-        if let Some(dir) = dir {
+        if let Some(dir) = absolute_state(state) {
             for dump in dumps.iter_mut().filter(|dump| dump.is_named) {
                 let name = dump.archive.as_deref().map(|archive| split(archive).1);
                 dump.archive = name.map(|name| joined(&dir, name));

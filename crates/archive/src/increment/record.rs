@@ -52,6 +52,10 @@ pub struct DumpRecord {
     /// decide about them.
     #[serde(skip)]
     pub(super) is_elsewhere: bool,
+    /// A different dump of the state directory began in the same second, so that only the fraction
+    /// of a second distinguishes their dates.
+    #[serde(skip)]
+    pub shares_second: bool,
     /// Id of the catalog that the dump wrote.
     pub(crate) catalog: String,
     /// Id of the base catalog; `None` for a full dump.
@@ -138,6 +142,7 @@ impl DumpRecord {
             unread,
             id: written.archive,
             is_elsewhere: false,
+            shares_second: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
             roots: written.roots.clone(),
@@ -177,6 +182,7 @@ impl DumpRecord {
             unread: UnreadEntries::default(),
             id: Some(id),
             is_elsewhere: false,
+            shares_second: false,
             catalog: String::new(),
             base: None,
             roots: Vec::new(),

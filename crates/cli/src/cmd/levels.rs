@@ -13,7 +13,7 @@ use crate::date::Zone;
 
 /// A recorded dump with the status of its archive.
 pub(crate) struct Dump<'a> {
-    pub(crate) history: &'a History,
+    history: &'a History,
     /// The index of the dump in the history.
     pub(crate) at: usize,
     status: ArchiveStatus,
@@ -60,28 +60,26 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// When the dump at an index began, in UTC, as RFC 3339; `restore --at` accepts it.
-pub(crate) fn utc_date(history: &History, at: usize) -> String {
-    format!("{}Z", date(history, at, utc))
+/// When a dump began, in UTC, as RFC 3339; `restore --at` accepts it.
+pub(crate) fn utc_date(dump: &DumpRecord) -> String {
+    format!("{}Z", date(dump, utc))
 }
 
-/// When the dump at an index began, in local time; `restore --at` accepts it.
-pub(crate) fn local_date(history: &History, at: usize, zone: &Zone) -> String {
-    date(history, at, |seconds| zone.text(seconds))
+/// When a dump began, in local time; `restore --at` accepts it.
+pub(crate) fn local_date(dump: &DumpRecord, zone: &Zone) -> String {
+    date(dump, |seconds| zone.text(seconds))
 }
 
 /// The date of a dump; with a fraction if a different dump began in the same second.
-fn date(history: &History, at: usize, text: impl Fn(i64) -> String) -> String {
-    let date = history.dumps()[at].date;
-    let is_same = |dump: &&DumpRecord| dump.date.sec == date.sec;
-    match history.dumps().iter().filter(is_same).count() {
-        1 => text(date.sec),
-        _ => format!("{}.{:09}", text(date.sec), date.nsec),
+fn date(dump: &DumpRecord, text: impl Fn(i64) -> String) -> String {
+    match dump.shares_second {
+        false => text(dump.date.sec),
+        true => format!("{}.{:09}", text(dump.date.sec), dump.date.nsec),
     }
 }
 
 json_object!(Dump<'_>, |dump| {
-    "date": utc_date(dump.history, dump.at),
+    "date": utc_date(dump.record()),
     "level": dump.record().level,
     "entries": dump.record().entries,
     "bytes": dump.record().bytes,
@@ -143,7 +141,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
         table.row(
             [
                 (dump.at + 1).to_string(),
-                local_date(dump.history, dump.at, zone),
+                local_date(record, zone),
                 status(dump).to_owned(),
                 chain,
                 record.level.to_string(),

@@ -81,14 +81,16 @@ json_object!(OneVersion<'_>, |one| {
     "type": FileType::from_mode(one.version.mode).name(),
     "size": one.version.size,
     "mtime": timestamp(one.version.mtime),
-    "dumps": one.version.dumps.iter().map(|&at| utc_date(one.found.history, at)).collect::<Vec<_>>(),
+    "dumps": one.version.dumps.iter().map(|&at| utc_date(&one.found.history.dumps()[at])).collect::<Vec<_>>(),
 });
 
 impl FoundVersions<'_> {
     /// The date of the last dump that contains a version.
     fn last(&self, version: &FileVersion, zone: &Zone) -> String {
         let last = version.dumps.last();
-        last.map_or(String::new(), |&at| local_date(self.history, at, zone))
+        last.map_or(String::new(), |&at| {
+            local_date(&self.history.dumps()[at], zone)
+        })
     }
 
     /// A line for each version. `is_exact` is for files and pipes: names are not escaped.

@@ -97,7 +97,7 @@ impl<'a> OneDump<'a> {
 }
 
 json_object!(OneDump<'_>, |dump| {
-    "date": utc_date(dump.chains.history, dump.at),
+    "date": utc_date(&dump.chains.history.dumps()[dump.at]),
     "level": dump.chains.history.dumps()[dump.at].level,
     name "archive": dump.chains.history.dumps()[dump.at].archive.as_deref(),
     "restorable": dump.checked().is_restorable,
@@ -137,7 +137,7 @@ impl Chains<'_> {
             };
             let cells = [
                 (at + 1).to_string(),
-                local_date(self.history, at, zone),
+                local_date(dump, zone),
                 dump.level.to_string(),
                 members.unwrap_or_else(|| "-".to_owned()),
                 size(dump.bytes),

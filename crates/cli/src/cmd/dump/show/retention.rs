@@ -75,7 +75,7 @@ pub(crate) struct KeptDump<'a> {
 }
 
 json_object!(KeptDump<'_>, |kept| {
-    "date": utc_date(kept.dump.history, kept.dump.at),
+    "date": utc_date(kept.dump.record()),
     "level": kept.dump.record().level,
     name "archive": kept.dump.record().archive.as_deref(),
     "reasons": kept.reasons.iter().map(reason).collect::<Vec<_>>(),
@@ -148,7 +148,7 @@ pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) ->
         table.row(
             [
                 (dump.at + 1).to_string(),
-                local_date(dump.history, dump.at, zone),
+                local_date(record, zone),
                 record.level.to_string(),
                 size(record.bytes),
                 why,

@@ -10,6 +10,7 @@ use rustix::fs::{
     AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with,
     utimensat,
 };
+use serde_json::{Value, json};
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
 use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount_whole};
@@ -583,4 +584,63 @@ fn update_keeps_what_it_could_not_read() {
         unmount_whole(&far);
         drop(server);
     });
+}
+
+#[test]
+fn changed_fields_have_names_and_values() {
+    let place = tempfile::tempdir().unwrap();
+    let top = dir(place.path().join("tree"));
+    let at = |name: &str| file(top.join(name), 5);
+    let (setuid, longer, linked, replaced) =
+        (at("setuid"), at("longer"), at("linked"), at("replaced"));
+    chmod(&setuid, 0o755);
+    let old = catalog(&top, &place.path().join("old"));
+    chmod(&setuid, 0o4755);
+    fs::write(&longer, "123456").unwrap();
+    fs::hard_link(&linked, top.join("name")).unwrap();
+    fs::write(top.join("other"), "12345").unwrap();
+    fs::rename(top.join("other"), &replaced).unwrap();
+    let new = catalog(&top, &place.path().join("new"));
+    let check = |value: Value| {
+        let entries = value["result"]["entries"].as_array().unwrap().clone();
+        let entry = |name: &str| {
+            let mut entries = entries.iter();
+            let entry = entries.find(|entry| entry["path"] == name);
+            entry.unwrap_or_else(|| panic!("{name}: {value}"))
+        };
+        let has = |name: &str, field: &str| {
+            let fields = entry(name)["fields"].as_array().unwrap();
+            fields.iter().any(|it| it == field)
+        };
+        let own = entry("setuid");
+        assert_eq!(own["fields"], json!(["mode", "ctime"]), "{value}");
+        assert_eq!(
+            (&own["old"]["mode"], &own["new"]["mode"]),
+            (&json!("0755"), &json!("4755"))
+        );
+        assert_eq!(own["old"]["uid"], own["new"]["uid"]);
+        let own = entry("longer");
+        assert!(has("longer", "size") && has("longer", "mtime"), "{value}");
+        assert_eq!(
+            (&own["old"]["size"], &own["new"]["size"]),
+            (&json!(5), &json!(6))
+        );
+        assert_eq!(entry("linked")["fields"], json!(["nlink", "ctime"]));
+        assert!(
+            has("replaced", "ino") && !has("replaced", "size"),
+            "{value}"
+        );
+        assert!(entry("name").get("fields").is_none(), "{value}");
+    };
+    check(changed(&top, &old, &["--json"]).exits(0).json());
+    let walked = changed(&top, &old, &["--json", "--engine", "threads"]);
+    check(walked.exits(0).json());
+    let diff = run(&mut fathom(args!["query", "--diff", &old, &new, "--json"]));
+    check(diff.exits(0).json());
+    let line = "* setuid (mode 0755 -> 4755)\n";
+    for (more, is_shown) in [("-v", true), ("--format=table", false)] {
+        let ran = changed(&top, &old, &[more]).exits(0);
+        let text = String::from_utf8(ran.stdout).unwrap();
+        assert_eq!(text.contains(line), is_shown, "{text}");
+    }
 }

@@ -160,6 +160,38 @@ fn the_difference_of_two_surveys() {
 }
 
 #[test]
+fn new_system_call_of_an_account_is_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let figure = |name: &str, value: f64, unit: &str| json!({"name": name, "value": value, "unit": unit, "spread": null});
+    let account = |figures: Value| json!({"schema": "fathom.account/1", "result": {}, "figures": figures, "gates": {}, "warnings": []});
+    let old = account(json!([
+        figure("real", 1.0, "s"),
+        figure("read calls", 50.0, "calls")
+    ]));
+    let new = account(json!([
+        figure("real", 1.0, "s"),
+        figure("read calls", 50.0, "calls"),
+        figure("fsync calls", 300.0, "calls"),
+        figure("fsync seconds", 0.5, "s"),
+        figure("directory /d calls", 300.0, "calls"),
+    ]));
+    let (old, new) = (kept(&dir, "old.json", &old), kept(&dir, "new.json", &new));
+    let value = compare_json(&[&old, &new]);
+    assert_eq!(named(&value, "changed"), ["fsync calls"]);
+    assert_eq!(named(&value, "unknown"), ["fsync seconds"]);
+    assert_eq!(named(&value, "missing"), ["directory /d calls"]);
+    let fsync = &value["result"]["figures"][0];
+    assert_eq!(
+        (&fsync["old"], &fsync["new"], &fsync["ratio"]),
+        (&json!(0.0), &json!(300.0), &Value::Null)
+    );
+    // The figure of a call that no longer occurs is 0.
+    let value = compare_json(&[&new, &old]);
+    assert_eq!(named(&value, "changed"), ["fsync calls"]);
+    assert_eq!(value["result"]["figures"][0]["ratio"], 0.0);
+}
+
+#[test]
 fn survey_diff_is_refused_with_a_hint() {
     let ran = run(&mut fathom(args![
         "survey", "--diff", "old.json", "new.json"
@@ -235,7 +267,8 @@ fn two_accounts_are_compared_call_by_call() {
     let names = ["openat", "statx", "lgetxattr", "getxattr", "read"];
     for name in names.iter().filter(|name| calls(&new, name).is_some()) {
         let row = row(&format!("{name} calls"));
-        let expected = [&old, &new].map(|value| calls(value, name));
+        // A call that a report lacks occurred 0 times.
+        let expected = [&old, &new].map(|value| calls(value, name).or(Some(0.0)));
         assert_eq!(
             [row["old"].as_f64(), row["new"].as_f64()],
             expected,

@@ -54,6 +54,24 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
+fn directories_are_refused_with_the_commands_that_compare_them() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(a.path().join("file"), "a").unwrap();
+    std::fs::write(b.path().join("file"), "b").unwrap();
+    let ran = compare(&[a.path(), b.path()]).refused();
+    assert!(ran.stderr.contains("it is a directory"), "{ran}");
+    assert!(ran.stderr.contains("fathom verify - --against B"), "{ran}");
+    // The command of the hint finds the difference.
+    let script = r#"(cd "$1" && "$0" dump . -q -o -) | "$0" verify - --against "$2""#;
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", script])
+        .arg(crate::support::fathom_path());
+    let ran = run(shell.args([a.path(), b.path()])).exits(1);
+    assert!(ran.stderr.contains("file"), "{ran}");
+}
+
+#[test]
 fn a_base_that_no_file_has_is_refused_with_the_names() {
     let (_dir, path) = file("runs.csv", "find_real,bfs_real\n1,2\n");
     for base in ["fd", ""] {

@@ -147,6 +147,18 @@ fn incomplete_dumps_are_listed_with_what_is_missing() {
         has("dump 2 could not read 2 entries: 'far/d0/f3', 'far/d1'");
         has("dump 3 could not read 1 entry: 'far/d0/f3'");
         assert_eq!(text.matches("incomplete").count(), 2, "{text}");
+        let verify = |more: &[&str]| {
+            let words = ["verify", "--state", "state"];
+            run(fathom(words).args(more).current_dir(dumps.ground))
+        };
+        let text = String::from_utf8(verify(&[]).stdout).unwrap();
+        assert_eq!(text.matches("incomplete").count(), 2, "{text}");
+        let line = "dump 3 could not read 1 entry: 'far/d0/f3'\n";
+        assert!(text.contains(line), "{text}");
+        let value = verify(&["--json"]).json();
+        let all = value["result"]["dumps"].as_array().unwrap().iter();
+        let unread: Vec<_> = all.map(|dump| dump["unread"].clone()).collect();
+        assert_eq!(unread, [0, 2, 1, 0]);
         // A record of an older version does not contain unreadable entries.
         let records = dumps.ground.join("state/dumps.ndjson");
         let lines = fs::read_to_string(&records).unwrap();

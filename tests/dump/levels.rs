@@ -52,6 +52,24 @@ fn archives(ground: &Path, chain: &[(usize, usize)]) -> Vec<PathBuf> {
         .collect()
 }
 
+/// `changed` takes a catalog, and names the newest one of a state directory.
+#[test]
+fn changed_names_the_newest_catalog_of_a_state_directory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let at = temporary.path();
+    let state = dir(at.join("state"));
+    file(dir(at.join("tree")).join("f"), 10);
+    for number in 0..2 {
+        level(at, &state, &at.join(format!("{number}.tar")), number).exits(0);
+    }
+    for option in ["--state", "--since"] {
+        let ran = run(fathom(args!["changed", "tree", option, "state"]).current_dir(at)).refused();
+        assert!(ran.stderr.contains("'state/level-1.parquet'"), "{ran}");
+    }
+    let newest = "state/level-1.parquet";
+    run(fathom(args!["changed", "tree", "--since", newest]).current_dir(at)).exits(0);
+}
+
 /// A full dump does not replace the base of another tree's increments.
 #[test]
 fn state_directory_serves_one_tree() {

@@ -1,6 +1,7 @@
 //! Tests of reading a few members of an archive that is compressed with zstd: little is read, and
 //! the result equals that of reading the whole archive.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::process::Command;
 
 use ondisk::members::{IndexWriter, Indexed};
 use ondisk::seekable::{SeekTable, index_frame};
+use serde_json::Value;
 
 use super::changes::change;
 use super::full::dump;
@@ -346,7 +348,7 @@ fn damaged_data_is_reported_when_a_file_is_restored() {
 }
 
 /// Verification names the member with the damage, and continues in the next frame in which the
-/// index has a member. A restore of everything stops, and names the way to restore the others.
+/// index has a member.
 #[test]
 fn verify_continues_after_a_damaged_frame() {
     let place = tempfile::tempdir().unwrap();
@@ -377,28 +379,218 @@ fn verify_continues_after_a_damaged_frame() {
         let text = run(&mut fathom(args!["verify", &archive])).exits(1);
         for expected in [
             "tree/d00/f00",
-            "members in the damaged frame are lost; the check continues at byte",
+            "members in the damaged frame are lost; reading continues with 'tree/d01",
         ] {
             assert!(text.stderr.contains(expected), "{expected}: {text}");
         }
     }
-    let mut bytes = whole.clone();
-    bytes[frame + 4] ^= 8;
-    fs::write(&archive, bytes).unwrap();
-    let hint = "fathom restore ARCHIVE -- PATH";
-    for command in ["verify", "restore"] {
-        let mut ran = fathom(args![command, &archive]);
-        let ran = run(ran.current_dir(dir(place.path().join(command)))).exits(1);
-        let is_said = ran.stderr.contains("of the uncompressed archive");
-        assert!(ran.stderr.contains(hint) && is_said, "{ran}");
+}
+
+const CONTINUED: &str = "members in the damaged frame are lost; reading continues with 'tree/d01";
+const NOT_FOUND: &str = "not found in the undamaged part of the archive";
+
+/// Damages the frame of an archive that contains an offset of the uncompressed archive: sets a
+/// reserved bit in the header of the frame.
+fn damage_frame(archive: &Path, content: u64) {
+    let mut bytes = fs::read(archive).unwrap();
+    let start = table_of(&bytes).0.find(content);
+    bytes[start.file as usize + 4] ^= 8;
+    fs::write(archive, bytes).unwrap();
+}
+
+/// The names of the members that `list` prints, without slashes at their ends.
+fn names_of(archive: &Path, code: i32) -> BTreeSet<String> {
+    let listed = run(&mut fathom(args!["list", archive, "--json"])).exits(code);
+    let value = listed.json();
+    let members = value["result"]["members"].as_array().unwrap();
+    let name = |member: &Value| {
+        member["path"]
+            .as_str()
+            .unwrap()
+            .trim_end_matches('/')
+            .to_owned()
+    };
+    members.iter().map(name).collect()
+}
+
+/// The regular files below a directory, by their paths in it.
+fn files_in(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let found = tool(
+        Command::new("find")
+            .args([".", "-type", "f"])
+            .current_dir(at),
+    );
+    let found = String::from_utf8(found).unwrap();
+    let file = |name: &str| (PathBuf::from(name), fs::read(at.join(name)).unwrap());
+    found.lines().map(file).collect()
+}
+
+/// Restores archives into a new directory.
+fn restore_into(out: &Path, archives: &[&Path], paths: &[&str], code: i32) -> Ran {
+    dir(out);
+    let mut command = fathom(args!["restore", "-C", out]);
+    command.args(archives).arg("--").args(paths);
+    run(&mut command).exits(code)
+}
+
+#[test]
+fn restore_and_list_continue_after_a_damaged_frame() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    let archive = place.path().join("a.tar.zst");
+    dump(&tree, &archive, &[]).exits(0);
+    let all = names_of(&archive, 0);
+    damage_frame(&archive, 3 << 20);
+    let rest = names_of(&archive, 1);
+    assert!(rest.len() > 10 && rest.len() < all.len(), "{rest:?}");
+    assert!(rest.is_subset(&all) && rest.contains("tree/d01/small"));
+    let verified = run(&mut fathom(args!["verify", &archive, "--json"])).exits(1);
+    let right = verified.json()["result"]["right"].as_u64().unwrap();
+    for jobs in ["1", "4"] {
+        let out = dir(place.path().join(jobs));
+        let ran = run(&mut fathom(args![
+            "restore", &archive, "-C", &out, "-j", jobs
+        ]));
+        let ran = ran.exits(1);
+        assert!(ran.stderr.contains(CONTINUED), "{ran}");
+        let (made, whole) = (files_in(&out.join("tree")), files_in(&tree));
+        assert_eq!(made.len() as u64, right, "{ran}");
+        assert!(made.iter().all(|(name, data)| whole[name] == *data));
     }
-    let out = dir(place.path().join("out"));
-    let name = "tree/d01/small";
-    run(&mut fathom(args![
-        "restore", &archive, "-C", &out, "--", name
-    ]))
-    .exits(0);
-    assert_eq!(fs::read(out.join(name)).unwrap(), b"small");
+    // PATHs after the damage are found, and no PATH is said to be in no archive.
+    let out = place.path().join("wild");
+    let ran = restore_into(&out, &[&archive], &["tree/d0*/f01*"], 1);
+    assert!(!ran.stderr.contains(NOT_FOUND), "{ran}");
+    assert!(out.join("tree/d01/f019").exists() && !out.join("tree/d01/small").exists());
+    let lost = "tree/d00/f010";
+    for command in [
+        args!["restore", &archive, "-C", &out, "--", lost].to_vec(),
+        args!["restore", &archive, lost, "-C", &out].to_vec(),
+        args!["restore", &archive, "--dry-run", "--", lost].to_vec(),
+        args!["list", &archive, "--", lost].to_vec(),
+        args!["verify", &archive, "--", lost].to_vec(),
+    ] {
+        let ran = run(fathom(command).current_dir(&out)).exits(1);
+        assert!(ran.stderr.contains(NOT_FOUND), "{ran}");
+    }
+    let whole = restore_into(
+        &place.path().join("one"),
+        &[&archive],
+        &["tree/d00/f001"],
+        0,
+    );
+    assert!(whole.stderr.contains("1 file"), "{whole}");
+}
+
+/// The last frame has no successor: what follows the damage is lost, and the archive counts as
+/// read to its end.
+#[test]
+fn damage_of_the_last_frame_ends_the_archive() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    let [full, increment] = ["0.tar.zst", "1.tar.zst"].map(|name| place.path().join(name));
+    dump(&tree, &full, &["--catalog", "c.parquet"]).exits(0);
+    fs::write(tree.join("d01/new"), "new").unwrap();
+    dump(&tree, &increment, &["--since", "c.parquet"]).exits(0);
+    damage_frame(&full, 9 << 19);
+    let out = place.path().join("out");
+    let ran = restore_into(&out, &[&full, &increment], &[], 1);
+    let expected = "members in the damaged frame are lost, up to the end of the archive";
+    assert!(ran.stderr.contains(expected), "{ran}");
+    assert!(out.join("tree/d00/f000").exists());
+    assert_eq!(fs::read(out.join("tree/d01/new")).unwrap(), b"new");
+}
+
+/// An increment is applied to what is left of a damaged full dump, and removes only what was
+/// removed from the tree.
+#[test]
+fn increments_follow_a_damaged_full_dump() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    let [full, increment] = ["0.tar.zst", "1.tar.zst"].map(|name| place.path().join(name));
+    dump(&tree, &full, &["--catalog", "c.parquet"]).exits(0);
+    fs::write(tree.join("d00/f000"), "changed").unwrap();
+    fs::write(tree.join("d01/new"), "new").unwrap();
+    fs::remove_file(tree.join("d01/f019")).unwrap();
+    dump(&tree, &increment, &["--since", "c.parquet"]).exits(0);
+    damage_frame(&full, 3 << 20);
+    let alone = place.path().join("alone");
+    restore_into(&alone, &[&full], &[], 1);
+    let out = place.path().join("out");
+    let ran = restore_into(&out, &[&full, &increment], &[], 1);
+    assert!(ran.stderr.contains(CONTINUED), "{ran}");
+    assert!(
+        ran.stderr.contains("should exist from an earlier archive"),
+        "{ran}"
+    );
+    let [before, made, whole] =
+        [alone.join("tree"), out.join("tree"), tree].map(|at| files_in(&at));
+    let mut expected = whole;
+    let new = ["./d00/f000", "./d01/new"].map(PathBuf::from);
+    expected.retain(|name, _| before.contains_key(name) || new.contains(name));
+    assert!(made == expected, "{:?}", made.keys());
+}
+
+/// Sets the type of the second block of the first frame to the reserved one: only the first 512
+/// bytes of the archive can be read from this frame.
+fn damage_second_block(archive: &Path) {
+    let mut bytes = fs::read(archive).unwrap();
+    let descriptor = usize::from(bytes[4]);
+    let is_single = descriptor & 0x20 != 0;
+    let size_len = [usize::from(is_single), 2, 4, 8][descriptor >> 6];
+    let dictionary_len = [0, 1, 2, 4][descriptor & 3];
+    let first = 5 + usize::from(!is_single) + dictionary_len + size_len;
+    let header = u32::from_le_bytes([bytes[first], bytes[first + 1], bytes[first + 2], 0]);
+    let is_run = header >> 1 & 3 == 1;
+    let len = if is_run { 1 } else { header as usize >> 3 };
+    bytes[first + 3 + len] |= 6;
+    fs::write(archive, bytes).unwrap();
+}
+
+/// An increment renames directories by the list of its first directory. Without this list, it would
+/// remove the directories by their old names.
+#[test]
+fn nothing_is_removed_if_the_renames_are_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = dir(place.path().join("tree"));
+    for name in ["a/file", "m/file", "zz/gone", "zz/stays"] {
+        file(tree.join(name), 9);
+    }
+    let [full, increment] = ["0.tar.zst", "1.tar.zst"].map(|name| place.path().join(name));
+    dump(&tree, &full, &["--catalog", "c.parquet"]).exits(0);
+    fs::rename(tree.join("a"), tree.join("b")).unwrap();
+    fs::remove_file(tree.join("zz/gone")).unwrap();
+    for n in 0..12 {
+        fs::write(tree.join(format!("m/n{n:02}")), noise(256 << 10, n)).unwrap();
+    }
+    dump(&tree, &increment, &["--since", "c.parquet"]).exits(0);
+    damage_second_block(&increment);
+    let out = place.path().join("out");
+    let ran = restore_into(&out, &[&full, &increment], &[], 1);
+    let expected = "the list of renamed directories may be lost: nothing is removed from now on";
+    assert!(ran.stderr.contains(expected), "{ran}");
+    for kept in ["a/file", "m/file", "m/n11", "zz/gone", "zz/stays"] {
+        assert!(out.join("tree").join(kept).exists(), "{kept}: {ran}");
+    }
+}
+
+/// The catalog of a full dump has the names of the members that the damaged archive lacks.
+#[test]
+fn verify_names_the_lost_members() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    dir(place.path().join("state"));
+    let archive = place.path().join("a.tar.zst");
+    dump(&tree, &archive, &["--level", "0", "--state", "state"]).exits(0);
+    let all = names_of(&archive, 0);
+    damage_frame(&archive, 3 << 20);
+    let expected: BTreeSet<String> = &all - &names_of(&archive, 1);
+    let state = place.path().join("state");
+    let ran = run(&mut fathom(args!["verify", "--state", &state, "-v"])).exits(1);
+    let lost = ran.stderr.lines();
+    let lost = lost.filter(|line| line.ends_with("lost: it was in the damaged frame"));
+    let lost = lost.map(|line| line.split('\'').nth(1).unwrap().to_owned());
+    assert_eq!(lost.collect::<BTreeSet<_>>(), expected, "{ran}");
 }
 
 /// Restores PATHs from archives by these names in a directory.

@@ -14,6 +14,7 @@ use crate::support::build::{bind, dir, file, name, odd_names, tmpfs};
 use crate::support::fuse::{Manner, serve};
 use crate::support::reference::{plain, table, visible};
 use crate::support::run::{Ran, args};
+use crate::support::terminal::at_terminal;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -408,6 +409,27 @@ fn fstab_of_three_thousand_bind_mounts_reads_the_table_twice() {
             assert_eq!((given, ran.lines().len()), (expected, MANY));
             let calls: u64 = profile(&ran.stderr).values().sum();
             assert!(calls < 2 * all + 200, "{calls} calls for {all} mounts");
+        });
+    }
+}
+
+#[test]
+fn a_narrow_table_says_which_mounts_are_read_only() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            tmpfs(tree.join("writable"));
+            let from = dir(base.join("a directory with a rather long name for its bind mount"));
+            let strict = bind(from, tree.join("strict"));
+            mount_remount(&strict, MountFlags::BIND | MountFlags::RDONLY, c"").unwrap();
+            let args = args!["mounts", &tree, "-q", "--color", "never"];
+            let (text, status) = at_terminal(&mut fathom(args), 80);
+            assert!(status.success(), "{text}");
+            let has_word = |name: &str| {
+                let line = text.lines().find(|line| line.contains(name)).unwrap();
+                line.split_whitespace().any(|word| word == "ro")
+            };
+            assert!(has_word("strict") && !has_word("writable"), "{text}");
         });
     }
 }

@@ -328,3 +328,20 @@ fn quiet_suppresses_status_messages_only() {
         });
     }
 }
+
+#[test]
+fn json_names_the_mount_that_contains_the_directory() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("disk"));
+            let below = dir(at.join("a/b"));
+            for by in ["kernel", "mountinfo"] {
+                let ran = run(&mut fathom(args!["mounts", &below, "--json", "--by", by]));
+                let value = ran.exits(0).json();
+                let mount = &value["result"]["root_mount"];
+                assert_eq!(mount["target"], at.to_str().unwrap(), "{value}");
+                assert_eq!(mount["fstype"], "tmpfs", "{value}");
+            }
+        });
+    }
+}

@@ -5,6 +5,7 @@ mod hosts;
 mod killing;
 mod pathwalk;
 mod resume;
+mod single;
 #[cfg(feature = "cloud")]
 mod store;
 mod together;

@@ -70,6 +70,29 @@ fn ext4_is_accounted_for_to_a_few_blocks() {
 }
 
 #[test]
+fn a_reserve_for_a_user_is_not_for_root() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            let reserves = || {
+                let result = space(&at);
+                let items = result["items"].as_array().unwrap().iter();
+                let of_users = items.filter(|it| it["part"] == "root" || it["part"] == "user");
+                let of_users =
+                    of_users.map(|it| (it["part"].clone(), it["owner"].clone(), bytes(it)));
+                of_users.collect::<Vec<_>>()
+            };
+            let before = reserves();
+            let remount = ["-o", "remount,resuid=54321"];
+            tool(Command::new("mount").args(remount).arg(&at));
+            let bytes = before[0].2;
+            assert_eq!(reserves(), [("user".into(), "54321".into(), bytes)]);
+        });
+    }
+}
+
+#[test]
 fn xfs_is_accounted_for_with_and_without_owners() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {

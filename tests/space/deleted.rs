@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{Holder, MIB, bytes, check, file, item, space};
 use crate::support::build::{name, tmpfs};
-use crate::support::disks::{EXT4, attach, mounted};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, mounted};
 use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -177,6 +177,118 @@ fn a_deleted_image_of_a_loop_device_is_found() {
                     (6 * MIB.cast_signed()..7 * MIB.cast_signed()).contains(&bytes(deleted[0]))
                 );
             }
+        });
+    }
+}
+
+/// Without inode tables on the device, the size comes from the file system, or is an estimate.
+#[test]
+fn a_deleted_image_is_found_on_every_file_system() {
+    if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {
+        in_namespace(|base| {
+            let xfs = |name, mkfs| Make {
+                name,
+                mkfs,
+                ..XFS[0]
+            };
+            for (make, most) in [
+                (Some(xfs("owners", "-m reflink=1,rmapbt=1")), 0),
+                (Some(xfs("reflink", "-m reflink=1,rmapbt=0")), 10),
+                (Some(BTRFS[0]), 20),
+                (None, 0),
+            ] {
+                let at = base.join(make.map_or("tmpfs", |make| make.name));
+                match make {
+                    Some(make) => assert!(mounted(make, &at)),
+                    None => drop(tmpfs(&at)),
+                }
+                let image = file(&at.join("image"), 6 * MIB);
+                let attached = attach(&image);
+                let device = attached.0.to_str().unwrap();
+                let ino = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&image).unwrap());
+                fs::remove_file(&image).unwrap();
+                tool(Command::new("sync").arg("-f").arg(&at));
+                let result = space(&at);
+                check(&result, &at, most);
+                let deleted = item(&result, "deleted", Some(&image));
+                assert_eq!(
+                    (&deleted["program"], &deleted["inode"], &deleted["command"]),
+                    (
+                        &device.into(),
+                        &ino.into(),
+                        &format!("losetup -d {device}").into()
+                    )
+                );
+                assert_eq!(deleted["exact"], make.is_some(), "{result:#}");
+                let more = bytes(deleted) - 6 * MIB.cast_signed();
+                assert!((0..128 << 10).contains(&more), "{more}: {result:#}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_minimum_of_shared_blocks_does_not_hide_a_deleted_image() {
+    if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {
+        in_namespace(|base| {
+            let at = base.join("xfs");
+            let make = Make {
+                name: "xfs",
+                mkfs: "-m reflink=1,rmapbt=0",
+                ..XFS[0]
+            };
+            assert!(mounted(make, &at));
+            let first = file(&at.join("first"), 10 * MIB);
+            let mut cp = Command::new("cp");
+            let cp = cp.arg("--reflink=always").arg(first);
+            tool(cp.arg(at.join("second")));
+            let image = file(&at.join("image"), 6 * MIB);
+            let _attached = attach(&image);
+            fs::remove_file(&image).unwrap();
+            tool(Command::new("sync").arg("-f").arg(&at));
+            let result = space(&at);
+            check(&result, &at, 10);
+            let shared = item(&result, "shared", None);
+            assert_eq!(
+                (&shared["part"], &shared["exact"]),
+                (&"at_least".into(), &false.into())
+            );
+            let size = bytes(item(&result, "deleted", Some(&image)));
+            assert!(size >= 6 * MIB.cast_signed(), "{result:#}");
+            assert!(
+                bytes(shared) < -9 * MIB.cast_signed(),
+                "the image reduces the excess: {result:#}"
+            );
+            let ran = run(&mut fathom(args!["space", at.as_os_str()])).exits(0);
+            let text = String::from_utf8(ran.stdout).unwrap();
+            assert!(
+                text.contains("how much is not accounted for is unknown: ")
+                    && !text.contains("all of it is accounted for"),
+                "{text}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_deleted_file_can_be_emptied_through_its_descriptor() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let gone = file(&at.join("gone"), 2 * MIB);
+            let holder = Holder::of(&gone);
+            fs::remove_file(&gone).unwrap();
+            let result = space(&at);
+            assert_eq!(item(&result, "deleted", Some(&gone))["fd"], 0);
+            let command = format!(": > /proc/{}/fd/0", holder.id());
+            let ran = run(&mut fathom(args!["space", at.as_os_str()])).exits(0);
+            let text = String::from_utf8(ran.stdout).unwrap();
+            assert!(text.contains(&format!(", or {command}  # ")), "{text}");
+            tool(Command::new("sh").args(["-c", &command]));
+            let result = space(&at);
+            check(&result, &at, 0);
+            let items = result["items"].as_array().unwrap();
+            assert!(items.iter().all(|it| it["kind"] != "deleted"), "{result:#}");
         });
     }
 }

@@ -312,3 +312,113 @@ fn a_file_system_without_free_inodes_is_full() {
         });
     }
 }
+
+#[test]
+fn only_the_threshold_sets_the_status_of_monitoring() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            let _holder = grow(&at);
+            chmod(at.join("c"), 0o700);
+            let percent = super::space(&at)["percent"].as_u64().unwrap();
+            for (most, status) in [(percent, 0), (percent - 1, 1)] {
+                let most = most.to_string();
+                let words = |more: &[&str]| {
+                    let words = args!["space", &at, "--threshold", &most];
+                    let more = more.iter().map(std::ffi::OsString::from);
+                    words.into_iter().chain(more).collect::<Vec<_>>()
+                };
+                let ran = run(&mut fathom_as_nobody(base, words(&[]))).exits(status);
+                assert!(
+                    ran.stderr.contains("cannot read the open files of")
+                        && String::from_utf8_lossy(&ran.stdout).contains(": ext4 on "),
+                    "{ran}"
+                );
+                let metrics = base.join("metrics");
+                let metrics = metrics.to_str().unwrap();
+                let root = run(&mut fathom(words(&["-q", "--metrics", metrics]))).exits(status);
+                let nobody = run(&mut fathom_as_nobody(base, words(&["-q"]))).exits(status);
+                for ran in [root, nobody] {
+                    assert!(ran.stdout.is_empty(), "{ran}");
+                    let lines = ran.stderr.lines().count();
+                    assert_eq!(lines, usize::try_from(status).unwrap(), "{ran}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn every_mount_point_can_be_compared_with_the_threshold() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            tmpfs(tree.join("tmpfs"));
+            let flags = rustix::mount::MountFlags::empty();
+            rustix::mount::mount("proc", dir(tree.join("proc")), "proc", flags, None).unwrap();
+            let on_file = file(&tree.join("file"), 1);
+            crate::support::build::bind(file(&base.join("other"), 1), &on_file);
+            let ran = run(&mut fathom(args!["mounts", &tree, "--format", "paths0"])).exits(0);
+            let points = ran.stdout.split(|byte| *byte == 0);
+            let points: Vec<_> = points.filter(|point| !point.is_empty()).collect();
+            assert_eq!(points.len(), 3, "{ran}");
+            for point in points {
+                let point = crate::support::build::name(point);
+                let most = args!["space", "--threshold", "100", "-q", &point];
+                let ran = run(&mut fathom(most)).exits(0);
+                assert!(ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran}");
+            }
+            let missing = args!["space", "--threshold", "90", "-q", tree.join("missing")];
+            run(&mut fathom(missing)).refused();
+        });
+    }
+}
+
+#[test]
+fn scarce_inodes_are_counted_by_directory_and_process() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = dir(base.join("tmpfs"));
+            let flags = rustix::mount::MountFlags::empty();
+            rustix::mount::mount("few", &at, "tmpfs", flags, c"size=4m,nr_inodes=200").unwrap();
+            let many = dir(at.join("many"));
+            (0..80).for_each(|nth| fs::write(many.join(nth.to_string()), "").unwrap());
+            // This process holds the deleted files open.
+            let deleted: Vec<fs::File> = (0..101)
+                .map(|nth| {
+                    let path = at.join(format!("deleted {nth}"));
+                    let file = fs::File::create(&path).unwrap();
+                    fs::remove_file(path).unwrap();
+                    file
+                })
+                .collect();
+            let result = super::space(&at);
+            super::check(&result, &at, 0);
+            let places = result["inodes"]["places"].as_array().unwrap();
+            let found: Vec<_> = places
+                .iter()
+                .map(|it| (it["kind"].as_str().unwrap(), it["inodes"].as_u64().unwrap()))
+                .collect();
+            assert_eq!(
+                found,
+                [("deleted", 101), ("files", 81), ("files", 1)],
+                "{result:#}"
+            );
+            assert_eq!(places[0]["pid"], std::process::id());
+            assert_eq!(places[1]["path"], many.to_str().unwrap());
+            let ran = run(&mut fathom(args!["space", &at])).exits(0);
+            let text = String::from_utf8_lossy(&ran.stdout);
+            let line = text.lines().find(|line| line.contains(" 101 files "));
+            let pid = format!("(PID {})", std::process::id());
+            assert!(line.is_some_and(|line| line.contains(&pid)), "{text}");
+            drop(deleted);
+            let ran = run(&mut fathom(args!["space", &at])).exits(0);
+            let text = String::from_utf8_lossy(&ran.stdout);
+            assert!(!text.contains("INODES"), "{text}");
+            let ran = run(&mut fathom(args!["space", &at, "--threshold", "30"])).exits(1);
+            let text = String::from_utf8_lossy(&ran.stdout);
+            assert!(text.contains("INODES"), "{text}");
+        });
+    }
+}

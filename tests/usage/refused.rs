@@ -40,6 +40,7 @@ walk -s . => hint: use --format du --max-depth 0
 walk . -d1 => hint: use --max-depth N
 walk . --changed-after 2d => hint: use --changed-within TIME
 mounts {-t,--fs,--type} ext4 => hint: use fathom survey DIR for types
+changed s --state s => hint: use --since DIR/level-N.parquet
 changed s --since {yesterday,2d,2026-11-20} => hint: --since takes a catalog
 dump -czf a.tar s => hint: use fathom dump SRC -o ARCHIVE
 dump s {-r,--repo} r => hint: use --restic REPO
@@ -107,7 +108,7 @@ walk . --compare --engine stat
 walk . --compare --format paths
 walk . --compare --trials 0 => '0' for '--trials <N>': use a whole number from 1 to 65535
 walk . --catalog
-walk . --top 3 --format paths
+walk . --top 3 --format ncdu => hint: use --format summary or --format du
 walk . --explain --compare
 walk . --trials 3
 walk . --exclusive

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::engines::still;
 use super::right::{census_of, entry, objects, same, summary, walk};
@@ -381,6 +381,46 @@ fn top_lists_the_largest() {
             }
         });
     }
+}
+
+#[test]
+fn top_lists_the_largest_in_each_format() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |n: u64| place.path().join(format!("d{}/file {n}", n % 3));
+    for n in 1..=9 {
+        file(at(n), n as usize * 10_000);
+    }
+    let walk = |format: &str| {
+        let words = args![
+            "walk",
+            place.path(),
+            "--top",
+            "2",
+            "--sort",
+            "bytes",
+            "--format",
+            format
+        ];
+        String::from_utf8(run(&mut fathom(words)).exits(0).stdout).unwrap()
+    };
+    let paths = [9, 8].map(|n| at(n).display().to_string());
+    assert_eq!(walk("paths"), format!("{}\n{}\n", paths[0], paths[1]));
+    assert_eq!(walk("paths0"), format!("{}\0{}\0", paths[0], paths[1]));
+    let ndjson = walk("ndjson");
+    let lines: Vec<Value> = ndjson
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2, "{ndjson}");
+    for (line, (name, size)) in lines.iter().zip(paths.iter().zip([90_000, 80_000])) {
+        assert_eq!((&line["path"], &line["size"]), (&json!(name), &json!(size)));
+        assert_eq!(line["type"], "file");
+    }
+    let csv = walk("csv");
+    assert!(
+        csv.starts_with("path,") && csv.lines().count() == 3,
+        "{csv}"
+    );
 }
 
 #[test]

@@ -242,9 +242,12 @@ fn groups_are_sorted_limited_and_in_every_format() {
         );
         let ran = walk(&top, "threads", &["--group-by", "size", "--type", "f"]).exits(0);
         assert!(
-            ran.lines()[0].contains("ENTRIES") && ran.lines()[1].contains("64 KiB - 256 KiB"),
+            ran.lines()[0].contains("ENTRIES") && ran.lines()[2].contains("64 KiB - 256 KiB"),
             "{ran}"
         );
+        let top = ["--group-by", "size", "--type", "f", "--top", "1"];
+        let largest = walk(&base.join("top"), "threads", &top).exits(0);
+        assert!(largest.lines()[1].contains("64 KiB - 256 KiB"), "{largest}");
         assert!(!ran.lines()[1].contains('█'), "no bars in a pipe: {ran}");
     });
 }

@@ -529,6 +529,35 @@ fn dates_are_in_the_local_time_of_find() {
     });
 }
 
+#[test]
+fn named_days_begin_at_midnight() {
+    let place = tempfile::tempdir().unwrap();
+    file(place.path().join("new"), 0);
+    let old = file(place.path().join("old"), 0);
+    let now = std::time::SystemTime::now();
+    let days = std::time::Duration::from_secs(3 * 86_400);
+    let opened = fs::File::options().write(true).open(&old).unwrap();
+    opened.set_modified(now - days).unwrap();
+    for (option, name) in [
+        ("--changed-within=yesterday", "new"),
+        ("--changed-before=yesterday", "old"),
+        ("--changed-before=today", "old"),
+    ] {
+        let words = args![
+            "walk",
+            place.path(),
+            "--type",
+            "f",
+            option,
+            "--format",
+            "paths"
+        ];
+        let ran = run(&mut fathom(words)).exits(0);
+        let expected = format!("{}\n", place.path().join(name).display());
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), expected, "{option}");
+    }
+}
+
 /// du with predicates counts the selected files in each directory above them.
 #[test]
 fn du_counts_selected_files_only() {

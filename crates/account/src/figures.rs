@@ -2,7 +2,7 @@
 //! comparison of two lists of figures.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use base::runs::{Stats, Times};
 use serde::{Deserialize, Serialize};
@@ -197,6 +197,35 @@ pub fn combine(runs: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     combined.collect()
 }
 
+/// Adds figures of 0 for the system calls that `others` has, but a report of `fathom account` does
+/// not have: the report lists all system calls of its run, so that an absent call did not occur.
+/// With several `runs`, the spread of these figures is 0, otherwise unknown.
+///
+/// Programs and directories are not added: their names often contain temporary paths, and
+/// `--top` limits the directories.
+pub fn add_absent_calls(figures: &mut Vec<Figure>, others: &[Figure], runs: usize) {
+    let known: HashSet<String> = figures.iter().map(|it| it.name.clone()).collect();
+    let others = others.iter().filter(|it| is_of_system_call(it));
+    let absent = others.filter(|it| !known.contains(&it.name));
+    figures.extend(absent.map(|other| Figure {
+        value: 0.0,
+        spread: (runs > 1).then_some(0.0),
+        ..other.clone()
+    }));
+}
+
+/// Whether a figure of `fathom account` has the calls or the seconds of one system call, such as
+/// `openat calls`. Names of programs, directories and waits have a prefix with a space.
+fn is_of_system_call(figure: &Figure) -> bool {
+    let suffix = match &*figure.unit {
+        "calls" => " calls",
+        "s" => " seconds",
+        _ => return false,
+    };
+    let gate = figure.name.strip_suffix(suffix);
+    gate.is_some_and(|gate| !gate.contains(' '))
+}
+
 /// Compares the figures of an old and a new file. Changed figures come first, figures of single
 /// directories after all other figures, times before other units, and the largest differences
 /// first.
@@ -301,6 +330,56 @@ mod tests {
             verdicts,
             [Verdict::Missing, Verdict::Missing, Verdict::Unchanged]
         );
+    }
+
+    #[test]
+    fn an_absent_system_call_occurred_0_times() {
+        let run = |calls: &[(&str, f64)]| -> Vec<Figure> {
+            let names = calls.iter();
+            let names = names.flat_map(|(name, value)| {
+                [
+                    Figure::single(format!("{name} calls"), *value, "calls"),
+                    Figure::single(format!("{name} seconds"), value * 1e-6, "s"),
+                ]
+            });
+            names.collect()
+        };
+        let old = run(&[("read", 9.0)]);
+        let new = run(&[
+            ("read", 9.0),
+            ("fsync", 300.0),
+            ("flock", 3.0),
+            ("directory /d", 300.0),
+            ("program /p", 300.0),
+        ]);
+        let mut filled = old.clone();
+        add_absent_calls(&mut filled, &new, 1);
+        let verdict = |old: &[Figure], new: &[Figure], name: &str| {
+            let changes = compare(old, new);
+            let change = changes.into_iter().find(|it| it.name == name).unwrap();
+            (change.verdict(), change.ratio())
+        };
+        for (name, expected) in [
+            ("fsync calls", (Verdict::Changed, None)),
+            ("fsync seconds", (Verdict::Unknown, None)),
+            // A single run may have so few calls by chance.
+            ("flock calls", (Verdict::Unknown, None)),
+            ("directory /d calls", (Verdict::Missing, None)),
+            ("program /p calls", (Verdict::Missing, None)),
+            ("read calls", (Verdict::Unchanged, Some(1.0))),
+        ] {
+            assert_eq!(verdict(&filled, &new, name), expected, "{name}");
+        }
+        // A call that no longer occurs has the ratio 0.
+        let fsync = verdict(&new, &filled, "fsync calls");
+        assert_eq!(fsync, (Verdict::Changed, Some(0.0)));
+        // Several runs have a spread.
+        let mut filled = combine([old.clone(), old].concat());
+        let new = combine([new.clone(), new].concat());
+        add_absent_calls(&mut filled, &new, 2);
+        for name in ["fsync seconds", "flock calls"] {
+            assert_eq!(verdict(&filled, &new, name), (Verdict::Changed, None));
+        }
     }
 
     #[test]

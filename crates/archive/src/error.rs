@@ -394,6 +394,17 @@ pub enum Damage {
     Compressed(Compression, String),
     #[error("ignored data after the {0} stream")]
     Garbage(Compression),
+    /// The members in damaged frames of zstd, up to the next one that can be read; `None` if there
+    /// is none up to the end of the archive.
+    #[error("members in the damaged frame are lost{}", continued(.next.as_deref()))]
+    FrameLost { next: Option<Vec<u8>> },
+}
+
+fn continued(next: Option<&[u8]>) -> String {
+    match next {
+        Some(next) => format!("; reading continues with '{}'", shown(next)),
+        None => ", up to the end of the archive".to_owned(),
+    }
 }
 
 impl Damage {
@@ -401,16 +412,17 @@ impl Damage {
     /// in the uncompressed archive, not in the file.
     pub(crate) fn offset_base(&self) -> &'static str {
         match self {
-            Damage::CompressedCutShort(_) | Damage::Compressed(..) | Damage::Garbage(_) => {
-                " of the uncompressed archive"
-            }
+            Damage::CompressedCutShort(_)
+            | Damage::Compressed(..)
+            | Damage::Garbage(_)
+            | Damage::FrameLost { .. } => " of the uncompressed archive",
             _ => "",
         }
     }
 
-    /// Whether a zstd stream is damaged: members in later frames can be found with the index.
-    pub fn is_in_zstd(&self) -> bool {
-        matches!(self, Damage::Compressed(Compression::Zstd, _))
+    /// Whether members are lost, though the archive can be read further.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Damage::Header(_) | Damage::FrameLost { .. })
     }
 }
 

@@ -17,6 +17,7 @@ use ondisk::pax::sparse::Extent;
 use ondisk::pax::{
     BLOCK, Decoder, Event, Lineage, Member, MemberKind, PartOfRun, begins_archive, padded,
 };
+use ondisk::seekable::FrameStart;
 
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
@@ -70,6 +71,10 @@ pub struct Input {
     route: Option<Route>,
     /// How often reading continued in a later frame after damage.
     resumed: u32,
+    /// Whether the compressed stream has ended in damage.
+    is_broken: bool,
+    /// Whether the end-of-archive blocks were read.
+    has_ended: bool,
 }
 
 /// The headers of an archive before its first member, and facts about that member.
@@ -150,6 +155,8 @@ impl Input {
             has_checksums: false,
             route: None,
             resumed: 0,
+            is_broken: false,
+            has_ended: false,
         })
     }
 
@@ -319,10 +326,16 @@ impl Input {
     /// Seeks in a compressed archive, to an offset where a member begins.
     fn jump(&mut self, place: u64) {
         let table = self.seekable.as_ref().map(|seekable| &seekable.table);
-        let (Some(table), Some(file)) = (table, &self.file) else {
+        if let Some(start) = table.map(|table| table.find(place)) {
+            self.jump_to(start, place);
+        }
+    }
+
+    /// Seeks to an offset in the frame that begins at `start`.
+    fn jump_to(&mut self, start: FrameStart, place: u64) {
+        let Some(file) = &self.file else {
             return;
         };
-        let start = table.find(place);
         let input = Buffered::new(file.stream(start.file), Vec::new());
         self.source = InputSource::Compressed(Decompressor::new(Compression::Zstd, input));
         self.buffer.clear();
@@ -332,40 +345,125 @@ impl Input {
         self.left = 0;
         self.padding = place - start.content;
         self.is_over = false;
+        self.is_broken = false;
+        self.has_ended = false;
+        self.forget_check();
+    }
+
+    /// Gives up the checksum of the current member, whose data is not read completely.
+    fn forget_check(&mut self) {
+        if let Some(check) = &mut self.check {
+            check.is_due = false;
+        }
+    }
+
+    /// Like [`Input::next`], but continues after a damaged frame of zstd, if the archive has an
+    /// index. The damage and the loss of members are defects ([`Input::take_defects`]).
+    ///
+    /// # Errors
+    /// The archive cannot be read any further.
+    pub(crate) fn next_or_resume(&mut self) -> Result<Option<Member>, Error> {
+        let mut first_status = None;
+        loop {
+            let next = self.next();
+            // Keep the status of the last member returned: the attempts after it have none.
+            let status = *first_status.get_or_insert(self.checksum_status());
+            let next = match next {
+                Ok(None) if self.resume_after_damage() => continue,
+                Err(error) => match self.skip_damage(error) {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+                next => next,
+            };
+            if let Some(check) = &mut self.check {
+                check.checksum_status = status;
+            }
+            return next;
+        }
+    }
+
+    /// Continues after an error that is damage in a frame of zstd, if the archive has an index. The
+    /// error and the loss of members become defects.
+    ///
+    /// # Errors
+    /// The same error, if the archive cannot be read any further.
+    pub(crate) fn skip_damage(&mut self, error: Error) -> Result<(), Error> {
+        let first = self.defects.len();
+        let is_damage = matches!(error.kind, ErrorKind::DamagedArchive { .. });
+        if !is_damage || !self.resume_after_damage() {
+            return Err(error);
+        }
+        if let ErrorKind::DamagedArchive { at, damage } = error.kind {
+            let member = None;
+            self.defects.insert(first, Defect { member, at, damage });
+        }
+        Ok(())
     }
 
     /// After damage that has ended a zstd stream: continues at the first indexed member in a later
-    /// frame, and returns its offset. `None` if the stream has not ended, if the archive has no
-    /// index, or if only some members are read.
-    pub(crate) fn resume_after_damage(&mut self) -> Option<u64> {
+    /// frame that can be read, or at the end of the archive, and adds the loss of members to the
+    /// defects. False if the stream has not ended in damage, or if the archive has no index.
+    pub(crate) fn resume_after_damage(&mut self) -> bool {
         /// Each attempt searches the index from its beginning, which takes long in an archive
         /// without any intact frame.
         const MOST: u32 = 1000;
-        if !self.is_over || self.route.is_some() || self.resumed == MOST {
-            return None;
-        }
         let is_zstd = matches!(&self.source, InputSource::Compressed(from) if from.format() == Compression::Zstd);
-        if is_zstd && self.seekable.is_none() {
+        if !self.is_broken || !is_zstd || self.resumed == MOST {
+            return false;
+        }
+        if self.seekable.is_none() {
             self.seekable = self.file.as_ref().and_then(Seekable::read);
         }
-        let seekable = self.seekable.as_ref()?;
+        let Some(seekable) = self.seekable.take() else {
+            return false;
+        };
+        let mut route = self.route.take();
+        let is_resumed = self.resume_by(&seekable, route.as_mut()).is_some();
+        (self.seekable, self.route) = (Some(seekable), route);
+        self.resumed += u32::from(is_resumed);
+        is_resumed
+    }
+
+    /// `None` if the index cannot be used.
+    fn resume_by(&mut self, seekable: &Seekable, mut route: Option<&mut Route>) -> Option<()> {
         let mut members = IndexReader::new(seekable.index.as_deref()?)?;
-        if members.archive_len != seekable.table.end().content {
+        let archive_len = seekable.table.end().content;
+        if members.archive_len != archive_len {
             return None;
         }
-        let mut later = None;
-        while let Some(member) = members.next() {
-            let is_later =
-                member.at > self.place && seekable.table.find(member.at).content > self.place;
-            if is_later {
-                later = Some(member.at);
-                break;
+        // Only padding follows the end-of-archive blocks, so damage there costs no member.
+        let is_complete = self.has_ended;
+        // A frame can begin here: the checksum of the previous one may be wrong.
+        let (mut from, defects) = (self.place, self.defects.len());
+        while let Some(member) = members.next().filter(|_| !is_complete) {
+            if member.at < from || seekable.table.find(member.at).content < from {
+                continue;
             }
+            let next = match &mut route {
+                Some(route) => route.resume_at(member.at, member.name),
+                None => Some((member.at, member.name.to_vec())),
+            };
+            let Some((at, name)) = next else {
+                break;
+            };
+            let start = seekable.table.find(at);
+            self.jump_to(start, at);
+            let is_readable = self.fill().is_ok_and(|read| read > 0);
+            self.defects.truncate(defects);
+            if is_readable {
+                self.note(None, at, Damage::FrameLost { next: Some(name) });
+                return Some(());
+            }
+            from = start.content + 1;
         }
-        let later = later?;
-        self.resumed += 1;
-        self.jump(later);
-        Some(later)
+        self.recover();
+        self.forget_check();
+        (self.is_over, self.is_broken) = (true, false);
+        if !is_complete {
+            self.note(None, archive_len, Damage::FrameLost { next: None });
+        }
+        Some(())
     }
 
     fn next_member(&mut self) -> Result<Option<Member>, Error> {
@@ -447,6 +545,7 @@ impl Input {
                 }
                 Event::End => {
                     self.is_over = true;
+                    self.has_ended = true;
                     let end = self.place;
                     if self.drain()? {
                         let damage = match self.is_empty {
@@ -583,10 +682,12 @@ impl Input {
         self.buffer.truncate(have);
         // Treat an error like the end, since a stream cannot continue after one.
         self.is_over |= have == 0;
+        self.is_broken |= matches!(read, Err(ErrorKind::DamagedArchive { .. }));
         if let (0, InputSource::Compressed(from)) = (have, &mut self.source)
             && from.take_garbage()
         {
             let damage = Damage::Garbage(from.format());
+            self.is_broken = true;
             self.note(None, self.place, damage);
         }
         read.map_err(|kind| self.error(kind))

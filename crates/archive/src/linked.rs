@@ -96,7 +96,7 @@ fn read<T>(
     input.narrow(by_name.keys().map(|name| Region::single(name)).collect());
     let mut last = None;
     loop {
-        let next = match input.next() {
+        let next = match input.next_or_resume() {
             // Ignore damage here: the main pass over the archive reports it.
             Err(Error {
                 kind: ErrorKind::DamagedArchive { .. },

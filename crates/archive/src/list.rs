@@ -23,6 +23,8 @@ pub struct MemberSelection {
     patterns: Vec<Option<Pattern>>,
     /// Whether each name has matched a member.
     met: Vec<bool>,
+    /// Whether members may be lost, because an archive is damaged.
+    pub(crate) is_incomplete: bool,
 }
 
 impl MemberSelection {
@@ -35,6 +37,7 @@ impl MemberSelection {
             patterns: names.iter().map(|name| Pattern::new(name)).collect(),
             given: given.to_vec(),
             names,
+            is_incomplete: false,
         }
     }
 
@@ -76,7 +79,10 @@ impl MemberSelection {
     /// A warning for each name that no member had.
     pub fn missing(&self) -> impl Iterator<Item = Warning> {
         let unmet = self.given.iter().zip(&self.met).filter(|(_, met)| !**met);
-        unmet.map(|(name, _)| Warning::about(name, WarningKind::NoSuchMember))
+        unmet.map(|(name, _)| match self.is_incomplete {
+            true => Warning::about(name, WarningKind::NotInUndamagedPart),
+            false => Warning::about(name, WarningKind::NoSuchMember),
+        })
     }
 }
 
@@ -148,9 +154,10 @@ pub fn each<E: From<Error>>(
         input.narrow(regions);
     }
     loop {
-        let next = input.next();
-        let defects = input.take_defects().into_iter();
-        warnings.extend(defects.map(|it| defect(name, it)));
+        let next = input.next_or_resume();
+        let defects = input.take_defects();
+        wanted.is_incomplete |= next.is_err() || defects.iter().any(|it| it.damage.is_loss());
+        warnings.extend(defects.into_iter().map(|it| defect(name, it)));
         let Some(member) = next? else { return Ok(()) };
         if wanted.has(&member.path) {
             take(input.at(), &member)?;

@@ -33,7 +33,7 @@ impl Region {
         }
     }
 
-    fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
         match key.strip_prefix(&self.key[..]) {
             Some([]) => true,
             Some([first, ..]) => self.with_below && (*first == 0 || self.key.is_empty()),
@@ -48,7 +48,7 @@ impl Region {
 }
 
 /// Converts a name to its sort key: normalized (no `./`, no `//`), with NULs instead of slashes.
-fn key(name: &[u8]) -> Vec<u8> {
+pub(crate) fn key(name: &[u8]) -> Vec<u8> {
     let parts = name.split(|&byte| byte == b'/');
     let parts = parts.filter(|part| !part.is_empty() && *part != b".");
     parts.collect::<Vec<_>>().join(&0)
@@ -181,6 +181,28 @@ impl Route {
         self.is_sequential = true;
         self.is_after_jump = false;
         self.delivered.sort_unstable();
+    }
+
+    /// Continues at an indexed member after damage, or at the next part to read if that is later.
+    /// Returns the offset and the name of the member to continue at; `None` if no part is left.
+    pub(crate) fn resume_at(&mut self, at: u64, name: &[u8]) -> Option<(u64, Vec<u8>)> {
+        self.is_after_jump = false;
+        self.is_delivering = false;
+        if self.is_sequential {
+            return Some((at, name.to_vec()));
+        }
+        let key = key(name);
+        self.visits.retain(|visit| visit.to > at);
+        for visit in self.visits.iter_mut().filter(|visit| visit.from < at) {
+            visit.from = at;
+            visit.first.clone_from(&key);
+        }
+        let first = self.visits.front()?;
+        let name = first.first.iter().map(|&byte| match byte {
+            0 => b'/',
+            byte => byte,
+        });
+        Some((first.from, name.collect()))
     }
 
     /// Whether the next member must be an indexed one, because the reader has just seeked.
@@ -438,6 +460,24 @@ mod tests {
         let unordered = index_of(&[(0, true, "s")]);
         let route = Route::plan(&unordered, vec![Region::tree(b"s/d")], len);
         assert!(follow(route).is_none());
+    }
+
+    #[test]
+    fn reading_continues_within_the_parts_to_read() {
+        let regions = vec![Region::tree(b"s/a"), Region::single(b"a/d")];
+        let mut route = Route::plan(&index(1), regions, 512 * ARCHIVE.len() as u64).unwrap();
+        assert_eq!(route.next_action(512, b"s/a"), ReadAction::Deliver);
+        assert_eq!(
+            route.resume_at(1536, b"s/a/y"),
+            Some((1536, b"s/a/y".to_vec()))
+        );
+        assert_eq!(route.next_action(1536, b"s/a/y"), ReadAction::Deliver);
+        assert_eq!(
+            route.resume_at(2048, b"s/a-b"),
+            Some((5632, b"a/d".to_vec()))
+        );
+        assert_eq!(route.next_action(5632, b"a/d"), ReadAction::Deliver);
+        assert_eq!(route.resume_at(6144, b"z"), None);
     }
 
     #[test]

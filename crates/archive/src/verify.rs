@@ -14,7 +14,7 @@ use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 use unlisted::Skipped;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Damage, Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::linked::{FoundTarget, HardLinkTarget, find};
 use crate::list::{self, MemberSelection, NamedInput};
@@ -24,6 +24,7 @@ mod chains;
 mod difference;
 mod elsewhere;
 mod known;
+mod lost;
 mod tree;
 mod unlisted;
 
@@ -55,8 +56,18 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Warnings about damage and differences.
     pub warnings: Vec<Warning>,
+    /// The members lost in damaged frames.
+    lost: Vec<LostMembers>,
     /// The warnings collected so far, within a limit.
     found: Warnings,
+}
+
+/// The members lost in damaged frames of zstd: those between two members.
+#[derive(Debug)]
+struct LostMembers {
+    after: Vec<u8>,
+    /// `None` up to the end of the archive.
+    before: Option<Vec<u8>>,
 }
 
 /// Maximum number of warnings kept: a damaged archive could cause millions.
@@ -128,6 +139,8 @@ impl Verification<'_> {
         let before = report.bytes;
         let mut linked: BTreeMap<Vec<u8>, (u64, Vec<Member>)> = BTreeMap::new();
         let mut last: Option<(Vec<u8>, u64)> = None;
+        // Name of the last member read, also of a member that was not selected.
+        let mut latest: Vec<u8> = Vec::new();
         match wanted.regions() {
             None => input.check(),
             Some(regions) => {
@@ -148,6 +161,7 @@ impl Verification<'_> {
             let mut is_damaged = false;
             for defect in input.take_defects() {
                 is_damaged = true;
+                wanted.is_incomplete |= defect.damage.is_loss();
                 report.damaged += 1;
                 report.warn(list::defect(name, defect));
             }
@@ -159,6 +173,7 @@ impl Verification<'_> {
                     ..
                 }) => {
                     is_damaged = true;
+                    wanted.is_incomplete = true;
                     report.damaged += 1;
                     let path = unfinished.as_deref().unwrap_or(name);
                     report.warn(Warning::about(path, WarningKind::Damaged(kind)));
@@ -167,11 +182,13 @@ impl Verification<'_> {
                 Err(other) => return Err(other),
             };
             let Some(member) = member else {
-                if is_damaged && report.resume(name, input) {
+                if is_damaged && report.resume(name, input, &latest) {
+                    wanted.is_incomplete = true;
                     continue;
                 }
                 break;
             };
+            latest.clone_from(&member.path);
             if !wanted.has(&member.path) {
                 continue;
             }
@@ -198,7 +215,7 @@ impl Verification<'_> {
                 let place = tree.listed.as_ref().map(|list| list.position(&member.path));
                 known.listed.extend(place.flatten());
                 report.compare(tree, input, &member, known);
-                report.resume(name, input);
+                wanted.is_incomplete |= report.resume(name, input, &latest);
                 if first.is_none() && member.kind != MemberKind::Label {
                     *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
                 }
@@ -330,13 +347,21 @@ impl VerifyReport {
     }
 
     /// Continues in a later frame of a compressed archive whose stream has ended in damage, if the
-    /// archive has an index.
-    fn resume(&mut self, archive: &[u8], input: &mut Input) -> bool {
-        let place = input.resume_after_damage();
-        if let Some(at) = place {
-            self.warn(Warning::about(archive, WarningKind::Resumed { at }));
+    /// archive has an index. `latest` is the name of the last member read.
+    fn resume(&mut self, archive: &[u8], input: &mut Input, latest: &[u8]) -> bool {
+        if !input.resume_after_damage() {
+            return false;
         }
-        place.is_some()
+        for defect in input.take_defects() {
+            if let Damage::FrameLost { next } = &defect.damage {
+                self.lost.push(LostMembers {
+                    after: latest.to_vec(),
+                    before: next.clone(),
+                });
+            }
+            self.warn(list::defect(archive, defect));
+        }
+        true
     }
 
     /// Counts the checksum status of the file at an offset.

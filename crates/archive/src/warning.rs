@@ -92,17 +92,17 @@ pub enum WarningKind {
     ArchiveElsewhere,
     #[error("no member has this name")]
     NoSuchMember,
+    #[error("not found in the undamaged part of the archive")]
+    NotInUndamagedPart,
     #[error("cannot read the rest of the archive")]
     ArchiveUnreadable,
     #[error("cannot read the rest of the archive: {0}")]
     ArchiveEnds(ErrorKind),
     #[error("{0}")]
     Damaged(ErrorKind),
-    /// A verification continues after damage in a compressed archive, at a member of the index.
-    #[error(
-        "members in the damaged frame are lost; the check continues at byte {at} of the uncompressed archive"
-    )]
-    Resumed { at: u64 },
+    /// A member of the dump's catalog that was in a damaged frame of zstd.
+    #[error("lost: it was in the damaged frame")]
+    Lost,
     #[error("checksum mismatch: the data is damaged (member at byte {at})")]
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]

@@ -129,11 +129,11 @@ pub(crate) enum DumpTime {
 
 impl DumpTime {
     pub(crate) fn parse(text: &str) -> Option<DumpTime> {
-        match text {
-            "latest" | "now" => return Some(DumpTime::Latest),
-            "today" => return Some(DumpTime::Day(0)),
-            "yesterday" => return Some(DumpTime::Day(1)),
-            _ => {}
+        if matches!(text, "latest" | "now") {
+            return Some(DumpTime::Latest);
+        }
+        if let Some(days) = named_day(text) {
+            return Some(DumpTime::Day(days));
         }
         if let Some(date) = Date::parse(text) {
             return Some(DumpTime::Date(date));
@@ -156,12 +156,17 @@ impl DumpTime {
             DumpTime::Date(date) => date.last(zone),
             DumpTime::Ago(seconds) => end_of(now.saturating_sub(seconds)),
             DumpTime::Latest => end_of(i64::MAX),
-            DumpTime::Day(days) => {
-                let now = Timestamp::from_second(now).unwrap_or(Timestamp::MAX);
-                let day = zone.0.to_datetime(now).date().saturating_sub(days.days());
-                Date::Local(day.into(), Unit::Day).last(zone)
-            }
+            DumpTime::Day(days) => Date::days_ago(days, zone, now).last(zone),
         }
+    }
+}
+
+/// How many days before today a named day is.
+pub(crate) fn named_day(text: &str) -> Option<i64> {
+    match text {
+        "today" => Some(0),
+        "yesterday" => Some(1),
+        _ => None,
     }
 }
 
@@ -186,6 +191,13 @@ impl Date {
         }
         let second = DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", &text).ok()?;
         Some(Date::Local(second, Unit::Second))
+    }
+
+    /// The local day that is `days` days before the day of `now`, in seconds since 1970.
+    pub(crate) fn days_ago(days: i64, zone: &Zone, now: i64) -> Date {
+        let now = Timestamp::from_second(now).unwrap_or(Timestamp::MAX);
+        let day = zone.0.to_datetime(now).date().saturating_sub(days.days());
+        Date::Local(day.into(), Unit::Day)
     }
 
     /// The first moment of the given day, minute or second.
@@ -316,6 +328,8 @@ mod tests {
             let when = DumpTime::parse(text).unwrap();
             assert_eq!(when.last(&berlin, now), end_of(expected), "{text}");
         }
+        let yesterday = Date::days_ago(1, &berlin, now).first(&berlin);
+        assert_eq!((yesterday.sec, yesterday.nsec), (1_795_734_000, 0));
         for bad in ["", "d", "-1d", "2x", "tomorrow", "1.5d", "é"] {
             assert_eq!(DumpTime::parse(bad), None, "{bad}");
         }

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
-use archive::ErrorKind;
 use archive::restore::NotRestored;
 use archive::verify::Difference;
+use archive::{Damage, ErrorKind};
 use base::Warning;
 use catalog::StoreError;
 use gate::Errno;
@@ -14,7 +14,7 @@ use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use mounts::Incompleteness;
 
-pub(crate) use self::archives::archive_hint;
+pub(crate) use self::archives::{archive_hint, newest_catalog};
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
 use crate::rank_warning::Reason;
 
@@ -27,9 +27,6 @@ pub(crate) const OLD_PARTS: &str =
 /// The hint for a name or a pattern that ends with a carriage return.
 pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
-/// The hint for an archive with a damaged frame.
-const RESTORE_ELSEWHERE: &str =
-    "fathom restore ARCHIVE -- PATH restores a member elsewhere in it, if the archive has an index";
 
 /// Whether a nonexistent name ends in a carriage return. Such a name is probably from a list with
 /// CRLF line ends.
@@ -84,12 +81,11 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
         NoSuchMember => "fathom list without PATH prints all members",
-        Damaged(ErrorKind::DamagedArchive { damage, .. })
-        | ArchiveEnds(ErrorKind::DamagedArchive { damage, .. })
-            if damage.is_in_zstd() =>
-        {
-            RESTORE_ELSEWHERE
-        }
+        Damaged(ErrorKind::DamagedArchive {
+            damage: Damage::FrameLost { .. },
+            ..
+        }) => "fathom restore restores all other members",
+        Lost => "fathom list --state DIR -- PATH prints the other dumps that have a file",
         Unreadable => match errno? {
             Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
             Errno::EIO | Errno::EUCLEAN => SEE_THE_LOG,
@@ -113,11 +109,18 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         (NoSuchMember, _) => {
             "fathom list prints the members of an archive; fathom list --state DIR -- '*NAME*' finds files in all dumps"
         }
+        (NotInUndamagedPart, _) => "fathom list --state DIR -- '*NAME*' finds files in all dumps",
         (AboveNotEntered | RemovalTakesRoot | DeviceTakesRoot, _) => "run as root",
         (AboveNotDirectory, _) => "move the parent away, or restore to another directory",
         (DirectoryInTheWay, _) => "move it away, and restore again",
         (NoSuchTarget(_), _) => "restore that file too",
-        (ArchiveEnds { damage, .. }, _) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
+        (
+            Damaged {
+                damage: Damage::FrameLost { .. },
+                ..
+            },
+            _,
+        ) => "fathom verify --state DIR names the lost members, if the dump has a catalog",
         _ => return None,
     })
 }

@@ -93,9 +93,19 @@ fn main() -> ExitCode {
         team::launched_rank().is_none(),
         out::tell_of_store,
     )));
-    use args::Command::{Changed, List, Query, Verify};
-    if let Changed(_) | List(_) | Query(_) | Verify(_) = cli.command {
-        ranks::note_no_sharing(&out);
+    use args::Command;
+    match &cli.command {
+        Command::Account(_) | Command::Pathsearch(_) | Command::Probe(_) | Command::Survey(_) => {
+            ranks::note_no_sharing(true, &out)
+        }
+        Command::Changed(_)
+        | Command::Compare(_)
+        | Command::List(_)
+        | Command::Mounts(_)
+        | Command::Query(_)
+        | Command::Space(_)
+        | Command::Verify(_) => ranks::note_no_sharing(false, &out),
+        _ => {}
     }
     let monitor = monitor::Monitor::begin(&cli.command);
     let done = match &cli.command {

@@ -28,7 +28,7 @@ use crate::args::overview::{counterpart, foreign_option, lay_out, word_of_option
 use crate::args::{Cli, ColourMode, Global};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
-use crate::hint::hint;
+use crate::hint::{hint, newest_catalog};
 
 impl ColourMode {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
@@ -37,7 +37,9 @@ impl ColourMode {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
-            ColourMode::Auto => stream.is_terminal() && !is_disabled(),
+            ColourMode::Auto => {
+                stream.is_terminal() && !is_disabled() && !team::writes_to_launcher()
+            }
         }
     }
 
@@ -99,7 +101,8 @@ impl Out {
             progress: !global.quiet
                 && !global.no_progress
                 && std::io::stderr().is_terminal()
-                && !is_dumb(),
+                && !is_dumb()
+                && !team::writes_to_launcher(),
             profile: global.profile,
             style: table_style(&std::io::stdout(), global.color),
             style_err: table_style(&std::io::stderr(), global.color),
@@ -341,8 +344,11 @@ impl Write for EscapingWriter<'_> {
 
 fn table_style(stream: &(impl IsTerminal + AsFd), color: ColourMode) -> TableStyle {
     let width = || gate::machine::terminal_width(stream).unwrap_or(80);
+    // Open MPI gives each rank a pseudo-terminal, also if its own output is redirected.
+    let is_terminal =
+        stream.is_terminal() && (color == ColourMode::Always || !team::writes_to_launcher());
     TableStyle {
-        width: stream.is_terminal().then(width),
+        width: is_terminal.then(width),
         tree: false,
         color: color.is_wanted(stream),
     }
@@ -551,10 +557,25 @@ fn equals_missing(command: &clap::Command, words: &[String]) -> Option<String> {
 fn foreign(e: &clap::Error, command: &clap::Command, words: &[String]) -> Option<String> {
     match (e.kind(), e.get(ContextKind::InvalidArg)?) {
         (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => {
-            foreign_option(command, unknown, words)
+            let own = || state_catalog(command, unknown, words);
+            own().or_else(|| foreign_option(command, unknown, words))
         }
         _ => None,
     }
+}
+
+/// The option that replaces `changed --state DIR`: the newest catalog of DIR.
+fn state_catalog(command: &clap::Command, unknown: &str, words: &[String]) -> Option<String> {
+    if (command.get_name(), unknown) != ("changed", "--state") {
+        return None;
+    }
+    let at = words.iter().position(|word| word.starts_with("--state"))?;
+    let dir: &str = match words[at].split_once('=') {
+        Some((_, dir)) => dir,
+        None => words.get(at + 1)?,
+    };
+    let catalog = newest_catalog(dir.as_bytes())?;
+    Some(format!("--since '{}'", printable(&catalog)))
 }
 
 /// The option, value or command that clap suggests for a misspelt argument.

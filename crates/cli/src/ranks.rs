@@ -20,7 +20,9 @@ use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use team::{SingleProcess, Team, decode, encode, launched_rank, share};
+#[cfg(feature = "mpi")]
+use team::SingleRank;
+use team::{SingleProcess, Team, decode, encode, launched_rank, launched_size, share};
 use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
 use self::show::RankEntries;
@@ -35,12 +37,39 @@ pub(crate) fn is_job() -> bool {
     cfg!(feature = "mpi") && launched_rank().is_some()
 }
 
+/// Whether the environment says that the job has several ranks. Options that several ranks do not
+/// support are then refused before any file is read; if the environment does not have the number of
+/// ranks, they are refused after [`join`].
+pub(crate) fn are_several() -> bool {
+    is_job() && launched_size().is_some_and(|size| size > 1)
+}
+
+/// Whether a launcher started this process as rank 0 of a job that can have several ranks.
+fn is_first_of_several() -> bool {
+    launched_rank() == Some(0) && launched_size() != Some(1)
+}
+
+/// Whether an output has the name of a file. Then the only rank of a job writes this file, and not
+/// a directory of parts.
+pub(crate) fn names_file(path: &[u8]) -> bool {
+    const SUFFIXES: [&[u8]; 6] = [b"parquet", b"catalog", b"tar", b"tgz", b"txz", b"tzst"];
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let mut words = name.rsplit(|&byte| byte == b'.');
+    let (last, before) = (words.next(), words.next());
+    let is_suffix = last.is_some_and(|last| SUFFIXES.contains(&last)) && before.is_some();
+    let has_suffix = is_suffix || before == Some(b"tar");
+    has_suffix && open_long(path, Open::PATH | Open::DIRECTORY).is_err()
+}
+
 /// Joins the MPI job if a launcher started this process as one of its ranks; MPI then starts
 /// threads. If fathom was built without MPI, rank 0 prints a note that begins with `alone`.
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
         return Ok(Box::new(SingleProcess));
+    }
+    if launched_size() == Some(1) {
+        return Ok(Box::new(SingleRank));
     }
     match team::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
@@ -54,7 +83,7 @@ pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
 /// prints a note that begins with `alone`, which says what each process does.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
-    if launched_rank() == Some(0) {
+    if is_first_of_several() {
         out.note(format_args!(
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
@@ -87,12 +116,17 @@ pub(crate) fn begin(
     Ok(Some((team, start)))
 }
 
-/// Notes, on rank 0 of a launcher, that each process does all of the work.
-pub(crate) fn note_no_sharing(out: &Out) {
-    if launched_rank() == Some(0) {
-        out.note(
-            "each process does all of the work: only walk, dump, restore and pathwalk share it",
-        );
+/// Notes, on rank 0 of a launcher, that each process does all of the work. Ranks that measure also
+/// slow each other down.
+pub(crate) fn note_no_sharing(is_measurement: bool, out: &Out) {
+    if is_first_of_several() {
+        let and = match is_measurement {
+            true => " and disturbs the measurements of the others",
+            false => "",
+        };
+        out.note(format_args!(
+            "each process does all of the work{and}: only walk, dump, restore and pathwalk share it"
+        ));
     }
 }
 
@@ -407,7 +441,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
 ) -> Option<RankReports<T>> {
     /// Maximum number of warnings that all ranks together send, except that each rank may send 20.
     const MOST: usize = 10_000;
-    if team.is_alone() {
+    if !team.is_job() {
         return Some(RankReports {
             values: vec![value],
             ranks: None,
@@ -490,6 +524,26 @@ mod tests {
         fn receive(&self) -> Option<(usize, Vec<u8>)> {
             None
         }
+    }
+
+    #[test]
+    fn the_name_of_an_output_tells_whether_it_is_a_file() {
+        for file in [
+            "a.parquet",
+            "/x/a.tar",
+            "a.tar.zst",
+            "s3://b/a.tzst",
+            "a.b.catalog",
+        ] {
+            assert!(names_file(file.as_bytes()), "{file}");
+        }
+        for dir in ["a", "out/1", "a.tar/b", "a.tar/", "tar", "a.d", ""] {
+            assert!(!names_file(dir.as_bytes()), "{dir}");
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("a.parquet");
+        create_directories(dir.as_os_str().as_encoded_bytes()).unwrap();
+        assert!(!names_file(dir.as_os_str().as_encoded_bytes()));
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub fn is_kernel_file_system(fstype: &[u8]) -> bool {
     is_one_of(fstype, KERNEL)
 }
 
+/// Whether a file system is a read-only image, which has no free space by design.
+pub fn is_read_only_image(fstype: &[u8]) -> bool {
+    is_one_of(fstype, "cramfs erofs iso9660 romfs squashfs")
+}
+
 /// Whether a mount stores no files of users: a file system of the kernel or the system, or one in
 /// memory below /dev, /run, /sys or /proc.
 pub fn is_pseudo(point: &Point) -> bool {

@@ -44,7 +44,7 @@ pub mod watch;
 pub use error::{
     Error, ErrorKind, FanotifyRefusal, Incompleteness, MissingPart, TableSource, WarningKind,
 };
-pub use kind::{is_kernel_file_system, is_pseudo, is_system_path, may_hang};
+pub use kind::{is_kernel_file_system, is_pseudo, is_read_only_image, is_system_path, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
 pub use point::{MountClass, Point, PointKind};

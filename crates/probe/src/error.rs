@@ -187,6 +187,8 @@ pub enum Error {
         mebibytes(*.window), mebibytes(*.len)
     )]
     WindowTooLong { window: u64, len: u64 },
+    #[error("{why}; the byte limit allows no file larger than {}", mebibytes(*.len))]
+    LimitedFile { len: u64, why: Box<Error> },
     #[error("holes are not kept in the page cache here, or it cannot be observed")]
     HolesNotCached,
     #[error(

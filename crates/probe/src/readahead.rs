@@ -70,19 +70,50 @@ pub(crate) fn readahead(context: &mut Context<'_>) -> Result<Vec<Finding>> {
 fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let scratch = dir.scratch()?;
-    let [short, long] = LENGTHS.map(|len| {
-        // The file is written once, and read once per trial, once for windows and once as a
-        // control.
-        let affordable = context.bytes_left() / (3 + TRIALS as u64);
-        len.min(dir.room()).min(affordable) >> 20 << 20
-    });
+    // The file is written once, and read once per trial, once for windows and once as a control.
+    let affordable = context.bytes_left() / (3 + TRIALS as u64);
+    let room = dir.room();
+    let whole = |len: u64| len.min(room) >> 20 << 20;
+    let short = whole(LENGTHS[0].min(affordable));
+    // The limit of bytes must be enough for both files.
+    let long = whole(LENGTHS[1].min(affordable.saturating_sub(short)));
     if short < LEAST {
-        return Err(Error::NoRoom { bytes: LEAST });
+        return Err(match affordable < LEAST {
+            true => Error::OutOfBytes,
+            false => Error::NoRoom { bytes: LEAST },
+        });
     }
     let found = measure_with(context, &scratch, short, short < long)?;
-    match found {
-        Some(found) => Ok(found),
-        None => Ok(measure_with(context, &scratch, long, false)?.unwrap_or_default()),
+    let (mut found, len) = match found {
+        Some(found) => (found, short),
+        None => {
+            let found = measure_with(context, &scratch, long, false)?;
+            (found.unwrap_or_default(), long)
+        }
+    };
+    let is_limited = long < whole(LENGTHS[1]);
+    found
+        .iter_mut()
+        .filter(|_| is_limited)
+        .for_each(|finding| name_limit(finding, len));
+    Ok(found)
+}
+
+/// Names the limit of bytes as the reason why the windows in a file of `len` bytes were too few.
+fn name_limit(finding: &mut Finding, len: u64) {
+    if let Outcome::Unknown(why) = &mut finding.outcome
+        && matches!(
+            why,
+            Error::NoSteadyWindow { .. }
+                | Error::WindowTooLong { .. }
+                | Error::NoPeriod(_)
+                | Error::NoBlock(_)
+        )
+    {
+        *why = Error::LimitedFile {
+            len,
+            why: Box::new(why.clone()),
+        };
     }
 }
 
@@ -367,6 +398,24 @@ mod tests {
         let cached = [4.0, 4.0, 12.0, 12.0, 28.0, 28.0, 60.0];
         let series = Series::from_trial(Kind::Cached, 4096, cached.to_vec());
         assert_eq!(largest_window(&series), 32 * 4096);
+    }
+
+    #[test]
+    fn limit_of_bytes_is_named_where_windows_are_too_few() {
+        let window = 4 << 20;
+        let named = |why: Error| {
+            let unknown = Outcome::Unknown(why);
+            let mut finding = Finding::new(Quantity::ReadaheadSteadyByTime, unknown);
+            name_limit(&mut finding, 16 << 20);
+            finding.obstacle().unwrap().to_string()
+        };
+        let len = 16 << 20;
+        assert_eq!(
+            named(Error::WindowTooLong { window, len }),
+            "windows of 4 MiB are too few in a file of 16 MiB to be found by time; \
+             the byte limit allows no file larger than 16 MiB"
+        );
+        assert_eq!(named(Error::OutOfTime), Error::OutOfTime.to_string());
     }
 
     #[test]

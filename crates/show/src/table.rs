@@ -226,6 +226,16 @@ impl Table {
         put(&out);
     }
 
+    /// The number of columns that [`Table::to_text`] omits at this width.
+    pub fn omitted_columns(&self, width: Option<usize>) -> usize {
+        let mut widths = self.widths.clone();
+        if let Some(limit) = width {
+            let aligns: Vec<Align> = self.columns.iter().map(|(_, align)| *align).collect();
+            fit(&mut widths, &aligns, (self.key(), self.kept), limit);
+        }
+        widths.iter().filter(|width| **width == 0).count()
+    }
+
     /// The column that identifies the row: the first text column.
     fn key(&self) -> usize {
         let is_text = |(_, align): &(String, Align)| *align == Align::Left;

@@ -64,6 +64,8 @@ pub enum ItemPart {
     CopyOnWrite,
     /// Blocks reserved for root.
     Root,
+    /// ext4: blocks reserved for the user or group of the mount options `resuid=` and `resgid=`.
+    User,
     /// Blocks reserved for the file system itself.
     FileSystem,
     /// btrfs: free space that data cannot use, because metadata has more copies.
@@ -87,6 +89,7 @@ impl ItemPart {
             ItemPart::System => "system",
             ItemPart::CopyOnWrite => "copy_on_write",
             ItemPart::Root => "root",
+            ItemPart::User => "user",
             ItemPart::FileSystem => "file_system",
             ItemPart::ForMetadata => "for_metadata",
             ItemPart::AtLeast => "at_least",
@@ -105,6 +108,9 @@ pub struct Holder {
     pub program: Vec<u8>,
     /// Number of processes that hold the file open.
     pub processes: usize,
+    /// A file descriptor of the process, through which the file can be emptied. `None` if the file
+    /// is also mapped: a process that reads a mapping of an empty file is killed by SIGBUS.
+    pub fd: Option<u32>,
     /// The systemd unit of the process.
     pub unit: Option<Unit>,
 }
@@ -164,6 +170,8 @@ pub struct Item {
     pub bytes: i64,
     /// Whether df(1) counts the item as used.
     pub is_in_used: bool,
+    /// Whether the size is exact: neither an estimate nor a minimum.
+    pub is_exact: bool,
     /// The path of the directory, file or snapshot.
     pub path: Option<Vec<u8>>,
     /// The inode number of a deleted file.
@@ -188,6 +196,7 @@ impl Item {
             part: None,
             bytes,
             is_in_used: true,
+            is_exact: true,
             path: None,
             ino: None,
             owner: None,
@@ -206,6 +215,19 @@ impl Item {
             ..self
         }
     }
+}
+
+/// The inodes of a directory and all below it, or of the deleted files that a process holds open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InodeSums {
+    /// [`ItemKind::Files`], [`ItemKind::Hidden`] or [`ItemKind::Deleted`].
+    pub kind: ItemKind,
+    /// The path of the directory; `None` for deleted files.
+    pub path: Option<Vec<u8>>,
+    /// The process that holds the deleted files open.
+    pub holder: Option<Holder>,
+    /// Number of inodes; a file that several processes hold open counts once.
+    pub inodes: u64,
 }
 
 /// The sums of the files of one owner.
@@ -260,6 +282,9 @@ pub struct Bill {
     pub files: u64,
     /// The items, largest first.
     pub items: Vec<Item>,
+    /// The inodes by directory and by process, most first. Without directories on btrfs, which has no
+    /// fixed number of inodes.
+    pub inodes: Vec<InodeSums>,
     /// The files by owner, largest first: another division of the same bytes.
     pub owners: Vec<OwnerSums>,
     /// The files by age, youngest first: another division of the same bytes.
@@ -272,10 +297,22 @@ pub struct Bill {
 
 impl Bill {
     /// The used bytes that no item accounts for. Negative if the items exceed the used bytes,
-    /// because files changed during the reading or share blocks.
-    pub fn unaccounted(&self) -> i64 {
+    /// because files changed during the reading or share blocks. `None` if the size of an item is an
+    /// estimate or a minimum, because that item then absorbs missing bytes.
+    pub fn unaccounted(&self) -> Option<i64> {
         let items = self.items.iter().filter(|item| item.is_in_used);
-        signed(i128::from(self.capacity.used) - exact_sum(items))
+        self.inexact()
+            .is_none()
+            .then(|| signed(i128::from(self.capacity.used) - exact_sum(items)))
+    }
+
+    /// The largest used item whose size is an estimate or a minimum.
+    pub fn inexact(&self) -> Option<&Item> {
+        let items = self
+            .items
+            .iter()
+            .filter(|item| item.is_in_used && !item.is_exact);
+        items.max_by_key(|item| item.bytes.unsigned_abs())
     }
 }
 

@@ -243,6 +243,8 @@ pub(crate) fn add(
     let copies_of_data = data.map_or(1, |group| group.copies());
     for group in &groups {
         let bytes = group.used.saturating_mul(group.copies()) / copies_of_data;
+        // A size that is the rest of the used space absorbs all errors.
+        let is_exact = !group.is_mixed();
         let (kind, part, bytes) = match group {
             group if group.is_global_reserve() => {
                 (ItemKind::Reserved, ItemPart::FileSystem, group.total)
@@ -260,7 +262,10 @@ pub(crate) fn add(
             group if group.is_system() => (ItemKind::Metadata, ItemPart::System, bytes),
             _ => (ItemKind::Metadata, ItemPart::Trees, bytes),
         };
-        items.push(Item::new(kind, signed(bytes)).part(part));
+        items.push(Item {
+            is_exact,
+            ..Item::new(kind, signed(bytes)).part(part)
+        });
     }
     let kept = signed(statfs.free.saturating_sub(statfs.available));
     items.push(Item {

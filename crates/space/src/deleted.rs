@@ -6,7 +6,7 @@
 //! blocked it.
 
 use std::collections::hash_map::Entry as Slot;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -14,30 +14,38 @@ use std::time::{Duration, Instant};
 use base::Warning;
 use base::directory::numbers;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
-use gate::fs::{AtFlags, CWD, Open, Statx, StatxMask, openat, readlinkat, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, openat, readlinkat, statx};
 use gate::long::c_string;
 use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Tally};
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
 
-use crate::bill::{Holder, Item, ItemKind, Remedy, Unit};
+use crate::bill::{Holder, InodeSums, Item, ItemKind, Remedy, Unit};
 use crate::error::WarningKind;
 use crate::source::signed;
 
 /// The suffix that the kernel appends to the path of a deleted file in /proc.
-const DELETED: &[u8] = b" (deleted)";
+pub(crate) const DELETED: &[u8] = b" (deleted)";
 
-/// Finds the deleted files with this device number, one item for each. Must be called before threads are started, because it
-/// forks.
-pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Vec<Item> {
+/// The deleted files that processes hold open.
+#[derive(Debug, Default)]
+pub(crate) struct OpenDeletedFiles {
+    /// The files with allocated bytes, one item for each.
+    pub(crate) items: Vec<Item>,
+    /// The number of files for each process, empty files included.
+    pub(crate) inodes: Vec<InodeSums>,
+}
+
+/// Finds the deleted files with this device number. Must be called before threads are started, because it forks.
+pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> OpenDeletedFiles {
     /// Maximum number of abandoned searches: each costs seconds.
     const MOST_STUCK: usize = 8;
     let pids = numbers_in(b"/proc");
     let board = SharedWords::new(ScanProgress::WORDS).map(|words| ScanProgress { words });
     let (Ok(pids), Ok(board)) = (pids, board) else {
         warnings.push(Warning::general(WarningKind::NoProcesses));
-        return Vec::new();
+        return OpenDeletedFiles::default();
     };
     let (mut from, mut stuck) = (0, 0);
     while from < pids.len() && stuck < MOST_STUCK {
@@ -63,24 +71,36 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Ve
     let mut files: HashMap<(Dev, u64), DeletedFile> = HashMap::new();
     for found in board.records() {
         let id = (found.dev, found.ino);
-        let pid = found.pid;
+        let (pid, fd) = (found.pid, found.fd);
         let file = match files.entry(id) {
             Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => slot.insert(DeletedFile::new(found)),
         };
-        file.pids.insert(pid);
+        file.add(pid, fd);
     }
-    let files = files.into_values();
-    files
-        .filter(|file| file.item.bytes > 0)
-        .map(DeletedFile::into_item)
-        .collect()
+    let mut by_process: BTreeMap<u32, u64> = BTreeMap::new();
+    for file in files.values() {
+        *by_process.entry(file.holder().0).or_default() += 1;
+    }
+    let inodes = by_process.into_iter().map(|(pid, inodes)| InodeSums {
+        kind: ItemKind::Deleted,
+        path: None,
+        holder: Some(read_holder(pid, 1, None)),
+        inodes,
+    });
+    let files = files.into_values().filter(|file| file.item.bytes > 0);
+    OpenDeletedFiles {
+        items: files.map(DeletedFile::into_item).collect(),
+        inodes: inodes.collect(),
+    }
 }
 
 /// A deleted file that one process holds open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct DeletedRecord {
     pid: u32,
+    /// The file descriptor of a regular file; `None` for a mapping, and for other types of files.
+    fd: Option<u32>,
     /// The device number of the file; on btrfs, that of its subvolume.
     dev: Dev,
     ino: u64,
@@ -92,7 +112,9 @@ struct DeletedRecord {
 
 impl DeletedRecord {
     /// Number of 64-bit words before the path in a record.
-    const HEAD: usize = 8;
+    const HEAD: usize = 9;
+    /// The word of a record without a file descriptor.
+    const NO_FD: u64 = u64::MAX;
 
     fn to_words(&self) -> Vec<u64> {
         let path = self.path.chunks(8).map(|bytes| {
@@ -103,6 +125,7 @@ impl DeletedRecord {
         let head: [u64; DeletedRecord::HEAD] = [
             self.path.len() as u64,
             self.pid.into(),
+            self.fd.map_or(DeletedRecord::NO_FD, u64::from),
             u64::from(self.dev.major) << 32 | u64::from(self.dev.minor),
             self.ino,
             self.blocks,
@@ -116,7 +139,7 @@ impl DeletedRecord {
     /// Decodes the first record, and advances `words` past it.
     fn parse(words: &mut &[u64]) -> Option<DeletedRecord> {
         let (head, rest) = words.split_first_chunk::<{ DeletedRecord::HEAD }>()?;
-        let [len, pid, dev, ino, blocks, owner, sec, nsec] = *head;
+        let [len, pid, fd, dev, ino, blocks, owner, sec, nsec] = *head;
         let len = usize::try_from(len).ok()?;
         let (path, rest) = rest.split_at_checked(len.div_ceil(8))?;
         *words = rest;
@@ -124,6 +147,7 @@ impl DeletedRecord {
         path.truncate(len);
         Some(DeletedRecord {
             pid: pid as u32,
+            fd: (fd != DeletedRecord::NO_FD).then_some(fd as u32),
             dev: Dev::new((dev >> 32) as u32, dev as u32),
             ino,
             blocks,
@@ -231,7 +255,10 @@ fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &ScanProgress) {
 /// A deleted file, and all processes that hold it open.
 struct DeletedFile {
     item: Item,
-    pids: HashSet<u32>,
+    /// The processes, with a file descriptor of each.
+    pids: BTreeMap<u32, Option<u32>>,
+    /// Whether every process uses the file only through file descriptors.
+    is_only_open: bool,
 }
 
 impl DeletedFile {
@@ -244,26 +271,47 @@ impl DeletedFile {
                 since: Some(found.ctime),
                 ..Item::new(ItemKind::Deleted, signed(found.blocks.saturating_mul(512)))
             },
-            pids: HashSet::new(),
+            pids: BTreeMap::new(),
+            is_only_open: true,
         }
     }
 
+    fn add(&mut self, pid: u32, fd: Option<u32>) {
+        self.is_only_open &= fd.is_some();
+        self.pids.entry(pid).or_insert(fd);
+    }
+
+    /// The process with the lowest id, and its file descriptor if the file can be emptied.
+    fn holder(&self) -> (u32, Option<u32>) {
+        let first = self.pids.first_key_value();
+        let (pid, fd) = first.map_or((0, None), |(pid, fd)| (*pid, *fd));
+        // Only root can follow the links in /proc/PID/map_files, and so find all mappings.
+        let is_safe = self.is_only_open && gate::process::is_root();
+        (pid, fd.filter(|_| is_safe))
+    }
+
     fn into_item(self) -> Item {
-        let mut item = self.item;
-        let pid = self.pids.iter().min().copied().unwrap_or_default();
-        let dir = format!("/proc/{pid}").into_bytes();
-        let program = read_kernel_in(&dir, b"comm").unwrap_or_default();
-        let unit = read_kernel_in(&dir, b"cgroup")
-            .ok()
-            .and_then(|text| unit_of(&text));
-        item.remedy = unit.clone().map(Remedy::Restart);
-        item.holder = Some(Holder {
-            pid: Some(pid),
-            program: program.trim_ascii_end().to_vec(),
-            processes: self.pids.len(),
-            unit,
-        });
-        item
+        let (pid, fd) = self.holder();
+        let holder = read_holder(pid, self.pids.len(), fd);
+        Item {
+            remedy: holder.unit.clone().map(Remedy::Restart),
+            holder: Some(holder),
+            ..self.item
+        }
+    }
+}
+
+/// Reads the name and the unit of a process that holds deleted files open.
+fn read_holder(pid: u32, processes: usize, fd: Option<u32>) -> Holder {
+    let dir = format!("/proc/{pid}").into_bytes();
+    let program = read_kernel_in(&dir, b"comm").unwrap_or_default();
+    let cgroup = read_kernel_in(&dir, b"cgroup").ok();
+    Holder {
+        pid: Some(pid),
+        program: program.trim_ascii_end().to_vec(),
+        processes,
+        fd,
+        unit: cgroup.and_then(|text| unit_of(&text)),
     }
 }
 
@@ -308,7 +356,7 @@ impl Search<'_> {
                 .and_then(|info| kernel_field(&info, "mnt_id:")?.parse().ok());
             if mount.is_some_and(|mount| self.is_on_file_system(mount, dir)) {
                 self.put(
-                    pid,
+                    (pid, Some(number)),
                     path,
                     statx(fds, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS),
                 );
@@ -334,12 +382,12 @@ impl Search<'_> {
                 let name = [dir, b"/map_files/", &mapped.range].concat();
                 let Ok(name) = c_string(&name) else { continue };
                 let found = statx(CWD, &name, AtFlags::STATX_DONT_SYNC, StatxMask::BASIC_STATS);
-                self.put(pid, mapped.path, found);
+                self.put((pid, None), mapped.path, found);
             }
         }
     }
 
-    fn put(&mut self, pid: u32, path: &[u8], found: Result<Statx, Errno>) {
+    fn put(&mut self, (pid, fd): (u32, Option<u32>), path: &[u8], found: Result<Statx, Errno>) {
         // The suffix " (deleted)" proves nothing: it can be part of a name, or the file can have
         // further names.
         if let Ok(found) = found.as_ref()
@@ -347,6 +395,7 @@ impl Search<'_> {
         {
             self.board.put(&DeletedRecord {
                 pid,
+                fd: fd.filter(|_| found.file_type == FileType::Regular),
                 dev: found.dev,
                 ino: found.ino,
                 blocks: found.blocks,
@@ -468,6 +517,7 @@ mod tests {
     fn records_are_passed_on_in_words() {
         let found = |path: &[u8]| DeletedRecord {
             pid: 7,
+            fd: (!path.is_empty()).then_some(u32::MAX),
             dev: Dev::new(0xfd, 0x12_3456),
             ino: u64::MAX,
             blocks: 8,
@@ -489,7 +539,7 @@ mod tests {
         // A record that does not fit is dropped.
         board.put(&found(&vec![b'y'; ScanProgress::RECORDS * 8]));
         assert_eq!(board.records().count(), 4);
-        assert_eq!(DeletedRecord::parse(&mut &[u64::MAX; 8][..]), None);
+        assert_eq!(DeletedRecord::parse(&mut &[u64::MAX; 9][..]), None);
     }
 
     #[test]

@@ -7,19 +7,18 @@
 use std::collections::HashSet;
 
 use base::Warning;
-use base::directory::each_entry;
 use gate::Gate;
 use gate::file::read_kernel;
-use gate::fs::{CWD, Open, Statfs, openat};
+use gate::fs::Statfs;
 use gate::long::c_string;
-use gate::loop_device::backing_file;
-use mounts::names::{UnopenedDevice, device_path, kernel_name, open_device};
+use mounts::names::{UnopenedDevice, kernel_name, open_device};
 use ondisk::ext4::Superblock;
-use ondisk::{Dev, split_options};
+use ondisk::split_options;
 use walk::engine::ext4::{read_superblock, unnamed_inodes};
 
-use crate::bill::{Holder, Item, ItemKind, ItemPart, Remedy};
+use crate::bill::{Item, ItemKind, ItemPart, Remedy};
 use crate::error::WarningKind;
+use crate::loop_images::{LEAST_MISSING, LoopImage};
 use crate::source::{TableSource, signed};
 
 /// Adds the metadata, the journal and the reserves.
@@ -53,7 +52,8 @@ pub(crate) fn add(
         }
     };
     let own = reserved_clusters(source).map_or(0, |clusters| clusters.saturating_mul(cluster));
-    add_reserves(device, own, statfs, items);
+    let users = ReserveUsers::from_options(&source.mount.content.options);
+    add_reserves(device, own, users, statfs, items);
 }
 
 fn add_tables(
@@ -86,56 +86,73 @@ fn add_tables(
 
 /// Adds deleted files that no visible process holds open, if more than a little used space is unaccounted for: a loop device,
 /// a process in a different PID namespace, or the kernel holds them.
-pub(crate) fn add_unnamed(source: &TableSource<'_>, missing: i64, items: &mut Vec<Item>) {
-    /// Minimum of unaccounted bytes for which the inode tables are read.
-    const LEAST: i64 = 1 << 20;
-    if missing < LEAST {
+pub(crate) fn add_unnamed(
+    source: &TableSource<'_>,
+    missing: i64,
+    images: &[LoopImage],
+    items: &mut Vec<Item>,
+) {
+    if missing < LEAST_MISSING {
         return;
     }
     let known: HashSet<u64> = items.iter().filter_map(|item| item.ino).collect();
-    let mut unnamed = unnamed_inodes(source.top, source.mount).unwrap_or_default();
-    unnamed.retain(|inode| !known.contains(&inode.ino));
-    if unnamed.is_empty() {
-        return;
-    }
-    let loops = loop_devices();
-    items.extend(unnamed.into_iter().map(|inode| {
-        let id = (source.mount.dev, inode.ino);
-        let on = loops.iter().find(|(_, file)| *file == id);
-        let device = on.map(|(device, _)| device.clone());
+    let unnamed = unnamed_inodes(source.top, source.mount).unwrap_or_default();
+    let unnamed = unnamed
+        .into_iter()
+        .filter(|inode| !known.contains(&inode.ino));
+    items.extend(unnamed.map(|inode| {
+        let bytes = inode.blocks.saturating_mul(512);
+        let image = images.iter().find(|image| image.ino == inode.ino);
+        let item = image.map_or_else(
+            || Item::new(ItemKind::Deleted, signed(bytes)),
+            |image| image.item(bytes),
+        );
         Item {
             ino: Some(inode.ino),
             owner: Some(inode.uid),
             since: Some(inode.ctime),
-            holder: device.clone().map(|device| Holder {
-                pid: None,
-                program: device,
-                processes: 0,
-                unit: None,
-            }),
-            remedy: device.map(|device| Remedy::Detach { device }),
-            ..Item::new(ItemKind::Deleted, signed(inode.blocks.saturating_mul(512)))
+            ..item
         }
     }));
 }
 
-/// The paths of the loop devices, with the device and inode numbers of their files.
-fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
-    let mut names: Vec<Vec<u8>> = Vec::new();
-    if let Ok(block) = openat(CWD, c"/sys/block", Open::DIRECTORY) {
-        let _ = each_entry(&block, |entry| names.push(entry.name.to_bytes().to_vec()));
+/// The user and group, other than root, that may use the reserve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct ReserveUsers {
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl ReserveUsers {
+    /// The kernel reports `resuid=` and `resgid=` also if they come from the superblock
+    /// (`tune2fs -u`).
+    fn from_options(options: &[u8]) -> ReserveUsers {
+        let id = |name: &[u8]| {
+            let value = |option: Vec<u8>| Some(option.strip_prefix(name)?.to_vec());
+            let text = split_options(options).find_map(value)?;
+            let id: u32 = str::from_utf8(&text).ok()?.parse().ok()?;
+            (id != 0).then_some(id)
+        };
+        ReserveUsers {
+            user: id(b"resuid="),
+            group: id(b"resgid="),
+        }
     }
-    let devices = names.into_iter().filter_map(|name| {
-        name.strip_prefix(b"loop")?;
-        let path = device_path(&name);
-        let device = openat(CWD, &c_string(&path).ok()?, Open::NONBLOCK).ok()?;
-        Some((path, backing_file(&device).ok()?))
-    });
-    devices.collect()
+
+    fn is_root_only(self) -> bool {
+        self == ReserveUsers::default()
+    }
 }
 
 /// Adds the reserve for root, and the clusters that the file system keeps for delayed allocations.
-fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut Vec<Item>) {
+/// A reserve for a different user or group is wanted, so lowering it is not suggested.
+fn add_reserves(
+    device: Option<Vec<u8>>,
+    own: u64,
+    users: ReserveUsers,
+    statfs: &Statfs,
+    items: &mut Vec<Item>,
+) {
     /// `tune2fs -m 1` leaves 1/100 of the blocks reserved.
     const LEFT: u64 = 100;
     /// Minimum of freed bytes for which lowering the reserve is suggested.
@@ -145,13 +162,17 @@ fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut 
     let for_root = reserved - own;
     let freeable = for_root.saturating_sub(statfs.size / LEFT);
     let remedy = device
-        .filter(|_| freeable >= LEAST)
+        .filter(|_| freeable >= LEAST && users.is_root_only())
         .map(|device| Remedy::LowerReserve { device });
     items.push(Item {
         is_in_used: false,
         freeable: remedy.is_some().then_some(freeable),
         remedy,
-        ..Item::new(ItemKind::Reserved, signed(for_root)).part(ItemPart::Root)
+        owner: users.user,
+        ..Item::new(ItemKind::Reserved, signed(for_root)).part(match users.is_root_only() {
+            true => ItemPart::Root,
+            false => ItemPart::User,
+        })
     });
     items.push(Item {
         is_in_used: false,
@@ -166,4 +187,21 @@ fn reserved_clusters(source: &TableSource<'_>) -> Option<u64> {
     let path = [b"/sys/fs/ext4/", &name[..], b"/reserved_clusters"].concat();
     let text = read_kernel(&c_string(&path).ok()?).ok()?;
     str::from_utf8(&text).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReserveUsers;
+
+    #[test]
+    fn a_reserve_can_be_for_a_user_or_group() {
+        let users = |options: &[u8]| {
+            let users = ReserveUsers::from_options(options);
+            (users.user, users.group, users.is_root_only())
+        };
+        assert_eq!(users(b"rw,relatime"), (None, None, true));
+        assert_eq!(users(b"rw,resuid=0,resgid=0"), (None, None, true));
+        assert_eq!(users(b"rw,resuid=1000"), (Some(1000), None, false));
+        assert_eq!(users(b"rw,resgid=27,noatime"), (None, Some(27), false));
+    }
 }

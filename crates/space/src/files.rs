@@ -15,7 +15,7 @@ use walk::entry::relative;
 use walk::group::AGES;
 use walk::{Dir, Entry, Fields, Meta, Moment, Sink, Worker};
 
-use crate::bill::{AgeSums, CacheSums, Item, ItemKind, OwnerSums};
+use crate::bill::{AgeSums, CacheSums, InodeSums, Item, ItemKind, OwnerSums};
 use crate::caches::CACHES;
 use crate::source::signed;
 
@@ -23,10 +23,13 @@ use crate::source::signed;
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) items: Vec<Item>,
+    pub(crate) inodes: Vec<InodeSums>,
     pub(crate) files: u64,
     pub(crate) owners: Vec<OwnerSums>,
     pub(crate) ages: Vec<AgeSums>,
     pub(crate) caches: Vec<CacheSums>,
+    /// btrfs: the bytes of the deleted files in the subvolume, by inode number.
+    pub(crate) deleted: HashMap<u64, u64>,
 }
 
 /// The paths, relative to the root, that a walk counts separately: covered by a mount, or a cache.
@@ -274,10 +277,12 @@ impl FileTotals {
         caches.sort_by_key(|cache| Reverse(cache.bytes));
         Files {
             items: Vec::new(),
+            inodes: Vec::new(),
             files: owners.iter().map(|it| it.files).sum(),
             owners,
             ages: ages.collect(),
             caches,
+            deleted: HashMap::new(),
         }
     }
 }
@@ -370,6 +375,7 @@ impl<'a> FileSums<'a> {
         for file in std::mem::take(&mut all.links).into_values() {
             all.add(&file);
         }
+        let mut inodes = Vec::new();
         let items = all.places.into_iter().map(|(place, sums)| {
             let (kind, path) = match &place {
                 FilePlace::Root => (ItemKind::Files, self.mount_point.to_vec()),
@@ -379,14 +385,22 @@ impl<'a> FileSums<'a> {
                     join(self.mount_point, &self.marks.covered[*nth]),
                 ),
             };
+            inodes.push(InodeSums {
+                kind,
+                path: Some(path.clone()),
+                holder: None,
+                inodes: sums.sums.files,
+            });
             Item {
                 path: Some(path),
                 owner: sums.owner,
                 ..Item::new(kind, signed(sums.sums.bytes))
             }
         });
+        let items = items.collect();
         Files {
-            items: items.collect(),
+            items,
+            inodes,
             ..all.totals.into_files()
         }
     }

@@ -8,6 +8,7 @@
 //! | [`files`] | the files by directory, owner and age, and those beneath mounts: a sink of `walk` |
 //! | [`caches`] | directories whose contents a command can free |
 //! | [`deleted`] | deleted files that processes hold open |
+//! | [`loop_images`] | deleted files that loop devices hold open |
 //! | [`ext4`] | metadata, journal and reserve of ext4 |
 //! | [`xfs`] | the owners of the blocks of XFS |
 //! | [`btrfs`] | block groups, extents and subvolumes of btrfs |
@@ -20,10 +21,13 @@ mod deleted;
 mod error;
 mod ext4;
 mod files;
+mod loop_images;
 mod source;
 mod view;
 mod xfs;
 
-pub use bill::{AgeSums, Bill, Holder, Item, ItemKind, ItemPart, OwnerSums, Remedy, Unit};
+pub use bill::{
+    AgeSums, Bill, Holder, InodeSums, Item, ItemKind, ItemPart, OwnerSums, Remedy, Unit,
+};
 pub use error::{Error, WarningKind};
-pub use view::ExaminedMount;
+pub use view::{ExaminedMount, read_capacity};

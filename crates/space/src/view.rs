@@ -9,7 +9,9 @@ use std::time::Duration;
 use base::path::{below, join};
 use base::{Capacity, Warning};
 use gate::Gate;
-use gate::fs::{CWD, Statfs, fstatfs, syncfs};
+use gate::fs::{CWD, Open, Statfs, fstatfs, syncfs};
+use gate::long::open_long;
+use gate::mount::mount_id;
 use mounts::Point;
 use mounts::check::{are_silent, is_doubtful};
 use mounts::table::read_either;
@@ -19,8 +21,10 @@ use walk::entry::joined;
 use walk::{Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, open_top, walk};
 
 use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
+use crate::deleted::OpenDeletedFiles;
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, MarkedPaths};
+use crate::loop_images::{add_rest, deleted_images, is_image};
 use crate::source::{TableSource, beneath, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
@@ -36,7 +40,7 @@ pub struct ExaminedMount {
     /// The mount table.
     table: Vec<Mount>,
     /// Deleted files that are still open.
-    deleted: Vec<Item>,
+    deleted: OpenDeletedFiles,
     warnings: Vec<Warning>,
 }
 
@@ -136,9 +140,23 @@ impl ExaminedMount {
             errno,
         })?;
         let mut items = files.items;
-        items.append(&mut self.deleted);
+        items.append(&mut self.deleted.items);
+        let mut inodes = files.inodes;
+        inodes.append(&mut self.deleted.inodes);
+        inodes.retain(|sums| sums.inodes > 0);
+        inodes.sort_by(|a, b| (b.inodes, &a.path).cmp(&(a.inodes, &b.path)));
         let mut warnings = std::mem::take(&mut self.warnings);
         let source = self.source();
+        let mut images = deleted_images(&[self.mount.dev, self.top.meta.dev]);
+        images.retain(|image| !items.iter().any(|item| is_image(item, image)));
+        match &fstype[..] {
+            b"xfs" => xfs::add_images(&source, &images, &mut items),
+            b"btrfs" => items.extend(images.iter().filter_map(|image| {
+                let bytes = files.deleted.get(&image.ino)?;
+                Some(image.item(*bytes))
+            })),
+            _ => {}
+        }
         match &fstype[..] {
             b"ext2" | b"ext3" | b"ext4" => ext4::add(&source, &statfs, &mut items, &mut warnings),
             b"xfs" => xfs::add(&source, &statfs, &mut items, &mut warnings),
@@ -149,8 +167,9 @@ impl ExaminedMount {
         if fstype == b"ext4" {
             let missing =
                 signed(capacity.used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
-            ext4::add_unnamed(&source, missing, &mut items);
+            ext4::add_unnamed(&source, missing, &images, &mut items);
         }
+        add_rest(&images, capacity.used, &mut items);
         if statfs.size == 0 {
             warnings.push(Warning::about(&self.mount_point, WarningKind::NoSize));
         }
@@ -166,6 +185,7 @@ impl ExaminedMount {
             engine,
             files: files.files,
             items,
+            inodes,
             owners: files.owners,
             ages: files.ages,
             caches: files.caches,
@@ -277,6 +297,31 @@ impl ExaminedMount {
             });
         }
     }
+}
+
+/// Reads the capacity and the type of the file system of a file or directory, which need not be readable. The size of a file
+/// system of the kernel is 0. Must be called before threads are started, like [`ExaminedMount::of_directory`].
+///
+/// # Errors
+/// The path does not answer within `deadline`, or cannot be opened, or statfs(2) fails.
+pub fn read_capacity(path: &[u8], deadline: Duration) -> Result<(Capacity, Vec<u8>), Error> {
+    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    if table.iter().any(is_doubtful) && is_silent(path, deadline) {
+        return Err(Error::Silent(path.to_vec(), deadline));
+    }
+    let fd = open_long(path, Open::PATH).map_err(|errno| {
+        let kind = mounts::ErrorKind::OpenDirectory;
+        mounts::Error::at(kind, path, Gate::Openat, errno)
+    })?;
+    let statfs = fstatfs(&fd).map_err(|errno| Error::Size {
+        path: path.to_vec(),
+        gate: Gate::Fstatfs,
+        errno,
+    })?;
+    let id = mount_id(&fd);
+    let own = table.into_iter().find(|row| Some(row.id) == id);
+    let fstype = own.map_or(Vec::new(), |row| row.content.fstype.clone());
+    Ok((Capacity::from_statfs(&statfs), fstype))
 }
 
 /// Adds a reserve of which only the size is known.

@@ -8,12 +8,13 @@ use base::Warning;
 use gate::Gate;
 use gate::extent::{FSMAP_HEAD, FSMAP_LEN, getfsmap};
 use gate::fs::Statfs;
-use gate::xfs::{xfs_fscounts, xfs_fsgeometry};
+use gate::xfs::{BulkBuffer, xfs_bulkstat, xfs_fscounts, xfs_fsgeometry};
 use ondisk::fsmap::{Record, SpecialOwner, parse};
-use ondisk::xfs::Geometry;
+use ondisk::xfs::{Geometry, Inode};
 
 use crate::bill::{Item, ItemKind, ItemPart, sum};
 use crate::error::WarningKind;
+use crate::loop_images::LoopImage;
 use crate::source::{TableSource, signed};
 
 /// Adds metadata and reserves, and subtracts blocks that files share.
@@ -24,10 +25,7 @@ pub(crate) fn add(
     warnings: &mut Vec<Warning>,
 ) {
     let fd = &source.top.fd;
-    let geometry = xfs_fsgeometry(fd)
-        .ok()
-        .and_then(|bytes| Geometry::parse(&bytes));
-    let Some(geometry) = geometry else {
+    let Some(geometry) = read_geometry(source) else {
         let kind = WarningKind::Owners;
         return warnings.push(Warning::about(source.mount_point, kind));
     };
@@ -75,7 +73,40 @@ pub(crate) fn add(
             .filter(|item| item.is_in_used && item.kind != ItemKind::Reserved);
         let excess = sum(others).saturating_sub(signed(allocated));
         if excess > 0 {
-            items.push(Item::new(ItemKind::Shared, -excess).part(ItemPart::AtLeast));
+            items.push(Item {
+                is_exact: false,
+                ..Item::new(ItemKind::Shared, -excess).part(ItemPart::AtLeast)
+            });
+        }
+    }
+}
+
+fn read_geometry(source: &TableSource<'_>) -> Option<Geometry> {
+    Geometry::parse(&xfs_fsgeometry(&source.top.fd).ok()?)
+}
+
+/// Adds the deleted files of loop devices, with the sizes that bulkstat reports for their inodes.
+pub(crate) fn add_images(source: &TableSource<'_>, images: &[LoopImage], items: &mut Vec<Item>) {
+    if images.is_empty() {
+        return;
+    }
+    let Some(geometry) = read_geometry(source) else {
+        return;
+    };
+    let mut buffer = BulkBuffer::new(1);
+    for image in images {
+        let group = geometry.group_of(image.ino);
+        if xfs_bulkstat(&source.top.fd, group, image.ino, 1, &mut buffer).is_err() {
+            continue;
+        }
+        let inode = buffer.rows().first().map(Inode::parse);
+        // A file that still has a different name is counted in the directory of that name.
+        if let Some(inode) = inode.filter(|inode| inode.ino == image.ino && inode.nlink == 0) {
+            items.push(Item {
+                owner: Some(inode.uid),
+                since: Some(inode.ctime),
+                ..image.item(inode.blocks.saturating_mul(geometry.block.into()))
+            });
         }
     }
 }

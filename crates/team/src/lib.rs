@@ -21,10 +21,14 @@ pub trait Team {
     fn rank(&self) -> usize;
     /// The number of processes; at least 1.
     fn size(&self) -> usize;
-    /// Whether the team is a single process that no launcher started: there is no MPI job, not even
-    /// one with a single rank.
+    /// Whether this process does all of the work: no launcher started it, or the job has one rank.
     fn is_alone(&self) -> bool {
-        false
+        self.size() == 1
+    }
+    /// Whether the processes are the ranks of an MPI job, which write parts to a directory. A job
+    /// can have a single rank.
+    fn is_job(&self) -> bool {
+        true
     }
     /// Waits until all processes have called this function.
     fn barrier(&self);
@@ -62,9 +66,37 @@ pub fn launched_rank() -> Option<usize> {
         .find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// A team of a single process.
+/// The number of ranks of the MPI job, if the environment has it: Open MPI, PMI and Slurm set it. A
+/// process that an interactive `srun --pty bash` starts is in a job of one rank.
+pub fn launched_size() -> Option<usize> {
+    let number = |name: &str| -> Option<usize> { std::env::var(name).ok()?.parse().ok() };
+    launched_rank()?;
+    let mut names = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].into_iter();
+    names.find_map(number).or_else(|| {
+        // A PMIx launcher within a step of Slurm inherits the number of tasks of this step, which
+        // is not the number of its own ranks.
+        let namespace = std::env::var("PMIX_NAMESPACE").ok()?;
+        let is_of_slurm = namespace.starts_with("slurm.");
+        is_of_slurm.then(|| number("SLURM_STEP_NUM_TASKS"))?
+    })
+}
+
+/// Whether the standard output of a rank goes to its launcher, even if it is a terminal: mpirun of
+/// Open MPI gives each rank a pseudo-terminal, and copies its output into its own, which can be a
+/// file. Programs in a shell of `srun --pty` are at the user's terminal.
+pub fn writes_to_launcher() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    is_set("OMPI_COMM_WORLD_RANK") || launched_rank().is_some() && !is_set("SLURM_PTY_PORT")
+}
+
+/// A team of a single process that no launcher started.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleProcess;
+
+/// The only rank of an MPI job. It does not call MPI, so several programs can run in such a job one
+/// after the other; a second `MPI_Init_thread` fails.
+#[derive(Clone, Copy, Debug)]
+pub struct SingleRank;
 
 impl Team for SingleProcess {
     fn rank(&self) -> usize {
@@ -75,14 +107,36 @@ impl Team for SingleProcess {
         1
     }
 
-    fn is_alone(&self) -> bool {
-        true
+    fn is_job(&self) -> bool {
+        false
     }
 
     fn barrier(&self) {}
 
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         vec![bytes.to_vec()]
+    }
+
+    fn send(&self, _to: usize, _bytes: &[u8]) {}
+
+    fn receive(&self) -> Option<(usize, Vec<u8>)> {
+        None
+    }
+}
+
+impl Team for SingleRank {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn barrier(&self) {}
+
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        SingleProcess.all_gather(bytes)
     }
 
     fn send(&self, _to: usize, _bytes: &[u8]) {}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gate::sync::Mutex;
 use ondisk::Dev;
 
-use crate::entry::{Dir, Entry, FileType};
+use crate::entry::{Dir, Entry, FileType, Meta};
 use crate::sink::{Fields, Sink, Worker};
 use crate::trail::{KeptPath, PathTree};
 
@@ -21,6 +21,8 @@ pub struct LargeFile {
     pub bytes: u64,
     /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
+    /// The metadata, if it was requested ([`Largest::with_metadata`]).
+    pub meta: Option<Box<Meta>>,
 }
 
 /// The largest files. Their paths are kept as a tree of names, to save memory.
@@ -28,7 +30,7 @@ pub struct LargeFile {
 pub struct LargestFiles {
     /// The files are compared by size first; else by allocated space.
     is_by_size: bool,
-    ranks: BTreeMap<Rank, KeptPath>,
+    ranks: BTreeMap<Rank, (KeptPath, Option<Box<Meta>>)>,
     paths: PathTree,
     /// Size of `paths` at which the tree is rebuilt, without the files that are no longer among the
     /// largest.
@@ -38,10 +40,10 @@ pub struct LargestFiles {
 impl LargestFiles {
     /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
     /// first in byte order is kept.
-    fn put(&mut self, most: usize, rank: Rank, path: &[u8]) {
+    fn put(&mut self, most: usize, rank: Rank, path: &[u8], meta: Option<Box<Meta>>) {
         const FEW: usize = 1 << 20;
         let path = self.paths.add(path);
-        let name = self.ranks.entry(rank).or_insert(path);
+        let (name, _) = self.ranks.entry(rank).or_insert((path, meta));
         if self.paths.compare(path, *name).is_lt() {
             *name = path;
         }
@@ -50,7 +52,7 @@ impl LargestFiles {
         }
         if self.paths.bytes() > self.most_bytes.max(FEW) {
             let (old, mut path) = (std::mem::take(&mut self.paths), Vec::new());
-            for kept in self.ranks.values_mut() {
+            for (kept, _) in self.ranks.values_mut() {
                 old.get(*kept, &mut path);
                 *kept = self.paths.add(&path);
             }
@@ -61,7 +63,7 @@ impl LargestFiles {
     /// The largest files, in descending order of size.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
-        files.map(|(&(first, second, _, _), path)| {
+        files.map(|(&(first, second, _, _), (path, meta))| {
             let (blocks, bytes) = match self.is_by_size {
                 true => (second, first),
                 false => (first, second),
@@ -70,6 +72,7 @@ impl LargestFiles {
                 path: self.paths.path(*path),
                 bytes,
                 blocks,
+                meta: meta.clone(),
             }
         })
     }
@@ -79,6 +82,7 @@ impl LargestFiles {
 pub struct Largest {
     most: usize,
     is_by_size: bool,
+    keeps_metadata: bool,
     files: Mutex<LargestFiles>,
 }
 
@@ -88,10 +92,20 @@ impl Largest {
         Largest {
             most,
             is_by_size,
+            keeps_metadata: false,
             files: Mutex::new(LargestFiles {
                 is_by_size,
                 ..LargestFiles::default()
             }),
+        }
+    }
+
+    /// Keeps all metadata of the largest files.
+    #[must_use]
+    pub fn with_metadata(self) -> Largest {
+        Largest {
+            keeps_metadata: true,
+            ..self
         }
     }
 
@@ -111,7 +125,10 @@ impl Sink for Largest {
     }
 
     fn fields(&self) -> Fields {
-        Fields::NAME | Fields::MODE | Fields::SIZE | Fields::BLOCKS | Fields::INODE
+        match self.keeps_metadata {
+            true => Fields::all(),
+            false => Fields::NAME | Fields::MODE | Fields::SIZE | Fields::BLOCKS | Fields::INODE,
+        }
     }
 }
 
@@ -140,7 +157,8 @@ impl Worker for LargestWorker<'_> {
                 continue;
             }
             entry.path(dir, &mut self.path);
-            self.files.put(self.to.most, rank, &self.path);
+            let kept = self.to.keeps_metadata.then(|| Box::new(*meta));
+            self.files.put(self.to.most, rank, &self.path, kept);
         }
     }
 }
@@ -148,9 +166,9 @@ impl Worker for LargestWorker<'_> {
 impl Drop for LargestWorker<'_> {
     fn drop(&mut self) {
         let mut all = self.to.files.lock();
-        for (rank, kept) in &self.files.ranks {
+        for (rank, (kept, meta)) in &self.files.ranks {
             self.files.paths.get(*kept, &mut self.path);
-            all.put(self.to.most, *rank, &self.path);
+            all.put(self.to.most, *rank, &self.path, meta.clone());
         }
     }
 }
@@ -164,7 +182,7 @@ mod tests {
         let mut files = LargestFiles::default();
         for size in 0..20_000_u64 {
             let path = format!("top/{size}{}", "d".repeat(200));
-            files.put(3, (0, size, Dev::default(), size), path.as_bytes());
+            files.put(3, (0, size, Dev::default(), size), path.as_bytes(), None);
         }
         assert!(files.paths.bytes() < 2 << 20, "{}", files.paths.bytes());
         let sizes = files.iter().map(|file| file.bytes);

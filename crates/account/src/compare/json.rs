@@ -9,11 +9,14 @@ use serde_json::{Deserializer, Value};
 
 use super::runs::{Measure, MeasureValues, MeasuredFile, Runs, System};
 use crate::error::{Error, InputFault};
-use crate::figures::{Figure, combine};
+use crate::figures::{Figure, add_absent_calls, combine};
 use crate::records::is_plausible;
 
 /// The name of standard input, and of a system without a name.
 const UNSAID: &[u8] = b"-";
+
+/// The command whose reports list all system calls of a run.
+pub const ACCOUNT: &str = "account";
 
 /// Whether a text looks like JSON rather than comma-separated values.
 pub(super) fn is_json(text: &str) -> bool {
@@ -48,6 +51,16 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     }
     let kind = kind.ok_or_else(|| InputFault::Empty.in_file())?;
     let runs = runs(&kind, &all, stem);
+    if kind == ACCOUNT && all.len() > 1 {
+        let any: Vec<Figure> = all
+            .iter()
+            .flat_map(|(_, figures)| figures.clone())
+            .collect();
+        let any = combine(any);
+        for (_, figures) in &mut all {
+            add_absent_calls(figures, &any, 1);
+        }
+    }
     Ok(MeasuredFile {
         runs,
         count: all.len(),
@@ -193,6 +206,25 @@ mod tests {
         // The figures of both objects are combined into one list.
         let (_, figures) = file.figures.unwrap();
         assert_eq!((figures.len(), figures[0].spread), (7, Some(0.0)));
+    }
+
+    #[test]
+    fn a_system_call_that_a_run_lacks_occurred_0_times() {
+        let run = |more: &str| {
+            format!(
+                r#"{{"schema":"fathom.account/1","figures":[{{"name":"real","value":1,"unit":"s"}}{more}]}}"#
+            )
+        };
+        let call = r#",{"name":"flock calls","value":4,"unit":"calls"}"#;
+        let text = [run(""), run(call), run("")].join("\n");
+        let (_, figures) = parse(&text, b"a.json").unwrap().figures.unwrap();
+        let flock = figures.iter().find(|it| it.name == "flock calls").unwrap();
+        assert_eq!((flock.value, flock.spread), (0.0, Some(4.0)));
+        // Other commands do not list all system calls.
+        let text = text.replace("account", "walk");
+        let (_, figures) = parse(&text, b"a.json").unwrap().figures.unwrap();
+        let flock = figures.iter().find(|it| it.name == "flock calls").unwrap();
+        assert_eq!((flock.value, flock.spread), (4.0, None));
     }
 
     #[test]

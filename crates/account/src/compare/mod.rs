@@ -7,3 +7,5 @@ mod csv;
 pub mod file;
 mod json;
 pub mod runs;
+
+pub use json::ACCOUNT;

@@ -71,6 +71,15 @@ pub struct ReplacedCalls {
 }
 
 impl WhatIfChange {
+    /// The elapsed time that the change saves, if that is much more than the saved CPU time:
+    /// the avoided calls waited for a disk or a server.
+    pub fn much_elapsed(&self) -> Option<f64> {
+        /// Calls are metered with a few percent of noise, and calls of 50 µs or more count less.
+        const MUCH: f64 = 2.0;
+        self.elapsed
+            .filter(|elapsed| *elapsed >= MUCH * self.seconds)
+    }
+
     /// Whether there were too few calls, or too little time in them, for an estimate.
     pub fn is_too_short(&self) -> bool {
         self.basis.calls < FEWEST_CALLS || self.basis.seconds < SHORTEST

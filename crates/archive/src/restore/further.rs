@@ -103,7 +103,10 @@ impl Restorer<'_> {
                 match done.and_then(|()| self.entry(path.clone(), name.clone(), member, input)) {
                     Ok(()) => {}
                     Err(RestoreFailure::One(failure)) => self.link_failed(first, failure),
-                    Err(RestoreFailure::All(error)) => return Err(error),
+                    Err(RestoreFailure::All(error)) => {
+                        input.skip_damage(error)?;
+                        self.link_failed(first, NotRestored::DamagedData.into());
+                    }
                 }
                 self.instead.insert(first.target.clone(), path.clone());
                 Ok(())

@@ -304,7 +304,12 @@ pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
         }
         let mut input = Input::open(archive).ok()?;
         loop {
-            match input.next().ok()? {
+            let next = input.next().ok()?;
+            // A lost member may have been the directory with the renames.
+            if input.take_defects().iter().any(|it| it.damage.is_loss()) {
+                return None;
+            }
+            match next {
                 None => return Some(Renames::new()),
                 Some(first) if first.kind == MemberKind::Directory => {
                     return Some(first.dumpdir.as_deref().map_or_else(Renames::new, renames));

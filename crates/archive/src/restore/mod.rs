@@ -261,18 +261,29 @@ impl Restorer<'_> {
     fn members(&mut self, archive: &[u8], input: &mut Input) -> Result<(), Error> {
         // Path of the last member, if it was restored.
         let mut before: Option<Vec<u8>> = None;
+        let mut has_directory = false;
         loop {
-            let next = input.next();
+            let next = input.next_or_resume();
             let is_wrong = input.checksum_status() == Some(ChecksumStatus::Wrong);
             if let Some(path) = before.take().filter(|_| is_wrong) {
                 let wrong = NotRestored::WrongChecksum;
                 self.maker.remarks.warn(&path, wrong);
             }
             let defects = input.take_defects();
+            let is_loss = defects.iter().any(|it| it.damage.is_loss());
             self.maker.remarks.defects(archive, defects);
+            self.chosen.is_incomplete |= is_loss || next.is_err();
+            // Without its renames, an increment lists directories by names that they do not have.
+            // fathom lists all renames in the first directory, GNU tar in any.
+            let has_renames = has_directory && input.is_by_fathom();
+            if is_loss && self.is_later && !has_renames && !self.keeps_all {
+                self.keeps_all = true;
+                self.maker.remarks.warn(archive, NotRestored::RenamesLost);
+            }
             let Some(member) = next? else {
                 break;
             };
+            has_directory |= member.kind == MemberKind::Directory;
             self.number += 1;
             self.maker.remarks.set_member(self.number);
             self.maker.progress.members.fetch_add(1, Relaxed);
@@ -286,7 +297,14 @@ impl Restorer<'_> {
                     self.maker.counts.skipped += 1;
                     self.maker.remarks.warn(&path, failure);
                 }
-                Err(RestoreFailure::All(error)) => return Err(error),
+                Err(RestoreFailure::All(error)) => {
+                    if let Err(error) = input.skip_damage(error) {
+                        self.chosen.is_incomplete = true;
+                        return Err(error);
+                    }
+                    self.maker.counts.skipped += 1;
+                    self.maker.remarks.warn(&path, NotRestored::DamagedData);
+                }
             }
         }
         Ok(())
@@ -312,7 +330,7 @@ impl Restorer<'_> {
             .map_err(|e| Failure::call(Gate::Openat2, e, NotRestored::ImpossibleName))?;
         self.enter(dir)?;
         let done = self.entry(path.clone(), name, member, input);
-        if let Err(RestoreFailure::One(_)) = &done {
+        if done.is_err() {
             self.maker.failures.add(&path);
         }
         done

@@ -106,6 +106,8 @@ pub(super) struct SelectedPaths {
     then: NameMap,
     /// Maps final names to names in the current archive.
     before: NameMap,
+    /// Whether members may be lost, because an archive is damaged.
+    pub(super) is_incomplete: bool,
 }
 
 impl SelectedPaths {
@@ -316,8 +318,10 @@ impl SelectedPaths {
         is_known.then_some(regions)
     }
 
-    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read.
+    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read
+    /// completely.
     fn find_members(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
+        let mut is_complete = true;
         for archive in archives {
             if !is_regular(archive) {
                 return None;
@@ -326,16 +330,18 @@ impl SelectedPaths {
             if let Some(regions) = self.regions() {
                 input.narrow(regions);
             }
-            while let Some(member) = input.next().ok()? {
+            while let Some(member) = input.next_or_resume().ok()? {
                 let name = clean(&member.path);
                 let is_new = name.is_ok_and(|name| self.restored_name(&name.path).is_some());
                 if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
                     return Some(true);
                 }
             }
+            let defects = input.take_defects();
+            is_complete &= !defects.iter().any(|it| it.damage.is_loss());
             self.next_archive();
         }
-        Some(false)
+        is_complete.then_some(false)
     }
 
     /// The final name of a normalized name, if it was selected.
@@ -426,7 +432,11 @@ impl SelectedPaths {
     pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
         self.given.sort();
         for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
-            remarks.warn(path, NotRestored::NoSuchMember);
+            let reason = match self.is_incomplete {
+                true => NotRestored::NotInUndamagedPart,
+                false => NotRestored::NoSuchMember,
+            };
+            remarks.warn(path, reason);
         }
     }
 }

@@ -22,6 +22,10 @@ pub enum NotRestored {
     ArchiveEnds { at: u64, damage: Damage },
     #[error("no archive has a member of this name")]
     NoSuchMember,
+    #[error("not found in the undamaged part of the archives")]
+    NotInUndamagedPart,
+    #[error("not restored: its data is damaged")]
+    DamagedData,
     #[error("not restored: {0}")]
     BadName(BadName),
     #[error("not restored: invalid name")]
@@ -107,6 +111,9 @@ pub enum NotRestored {
     MissingEntries { first: Vec<u8>, others: u64 },
     #[error("not removed, because a directory could not be renamed before")]
     KeptAfterRename,
+    /// The list of renames was in the damaged part of an increment.
+    #[error("the list of renamed directories may be lost: nothing is removed from now on")]
+    RenamesLost,
     #[error("cannot remove it, though the archive no longer lists it")]
     NotRemoved,
     #[error("no permission to remove it, though the archive no longer lists it")]

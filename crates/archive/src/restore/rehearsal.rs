@@ -141,10 +141,20 @@ impl Rehearsal<'_> {
         input: &mut Input,
         progress: &RestoreProgress,
     ) -> Result<(), Error> {
+        let mut has_directory = false;
         loop {
-            let next = input.next();
-            self.remarks.defects(archive, input.take_defects());
+            let next = input.next_or_resume();
+            let defects = input.take_defects();
+            let is_loss = defects.iter().any(|it| it.damage.is_loss());
+            self.remarks.defects(archive, defects);
+            self.chosen.is_incomplete |= is_loss || next.is_err();
+            let has_renames = has_directory && input.is_by_fathom();
+            if is_loss && self.is_later && !has_renames && !self.keeps_all {
+                self.keeps_all = true;
+                self.remarks.warn(archive, NotRestored::RenamesLost);
+            }
             let Some(member) = next? else { break };
+            has_directory |= member.kind == MemberKind::Directory;
             progress.members.fetch_add(1, Relaxed);
             if member.kind == MemberKind::Label {
                 continue;

@@ -11,6 +11,7 @@ use walk::Meta;
 use walk::entry::joined;
 
 use super::known::ArchivedFiles;
+use super::lost::name_lost;
 use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
@@ -92,6 +93,7 @@ pub fn verify_chains(
                 checked.is_restorable = archive.damaged == 0;
                 checked.is_damaged = Some(archive.damaged > 0);
                 problems.append(&mut archive.warnings);
+                problems.append(&mut name_lost(history, at, &archive.lost));
                 checked.archive = Some(archive);
             }
             Err(problem) => {
@@ -270,7 +272,7 @@ pub fn compare_newest(
 }
 
 /// Converts an entry of a catalog to an archive member; `None` for a socket.
-fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
+pub(super) fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
     let kind = member_kind(meta.kind())?;
     Some(Member {
         path: if path.is_empty() {

@@ -13,7 +13,7 @@ use super::compare::Compare;
 use super::{Change, Changes};
 use crate::error::{Action, Error, ErrorKind};
 use crate::format::columns::{
-    BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, NLINK, PART, SIZE,
+    BTIME, CTIME, DIR, GENERATION, GID, INO, MODE, MTIME, NAME, NLINK, PART, SIZE, UID,
 };
 use crate::format::{About, Reader, ShardOfRun};
 use crate::part::{Parts, relative};
@@ -29,6 +29,8 @@ pub struct CatalogPair {
     new: DataSet,
     /// For each directory, the indexes of its old and new catalog, in the order of the roots.
     pairs: Vec<(usize, usize)>,
+    /// Report how the metadata of each changed entry differs.
+    metadata: bool,
 }
 
 /// Why the comparison of two catalogs may report too many changes.
@@ -83,7 +85,14 @@ impl CatalogPair {
             old: before,
             new: after,
             pairs,
+            metadata: false,
         })
+    }
+
+    /// Reports how the metadata of each changed entry differs.
+    #[must_use]
+    pub fn with_metadata(self, metadata: bool) -> CatalogPair {
+        CatalogPair { metadata, ..self }
     }
 
     /// The data sets of the old and the new catalog.
@@ -209,6 +218,7 @@ impl CatalogPair {
         let index = Index::load(old)?;
         let parts = Parts::from_catalog(&new.about().parts);
         let compare = Compare::with_parts(&index, &old.about().parts, parts);
+        let compare = compare.with_metadata(self.metadata);
         let read = |group| self.compare_group(new, group, &compare);
         each_group(new, read, |_, ()| {})?;
         Changes::resolve(old, &index, &compare.into_found())
@@ -227,13 +237,25 @@ impl CatalogPair {
         let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
         let (btimes, sizes) = (reader.read(BTIME, group)?, reader.read(SIZE, group)?);
         let generations = reader.read(GENERATION, group)?;
+        let owners = match self.metadata {
+            true => Some((reader.read(UID, group)?, reader.read(GID, group)?)),
+            false => None,
+        };
+        let owner = |row: usize| {
+            owners
+                .as_ref()
+                .map_or((0, 0), |(uid, gid)| (uid[row], gid[row]))
+        };
         let known = &reader.about().parts;
         let meta = |row: usize| -> Result<Meta, Error> {
             let part = known.get(parts[row] as usize);
             let part = part.ok_or_else(|| self.new.error(ErrorKind::DamagedCatalog))?;
+            let (uid, gid) = owner(row);
             Ok(Meta {
                 ino: inos[row],
                 mode: modes[row],
+                uid,
+                gid,
                 nlink: nlinks[row],
                 size: sizes[row],
                 mtime: mtimes.at(row),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use walk::entry::joined;
 use walk::{KeptPath, PathTree};
 
-use super::{Change, ChangedEntry};
+use super::{Change, ChangedEntry, MetadataChange};
 
 /// The changed entries of a tree.
 #[derive(Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Changes {
     /// Unchanged entries below renamed directories, for tools without a notion of renames: the new
     /// path, and whether it is a directory.
     carried: Vec<(KeptPath, bool)>,
+    /// How the metadata of changed entries differs; see [`KeptEntry::metadata`].
+    metadata: Vec<MetadataChange>,
 }
 
 /// A [`ChangedEntry`] whose paths are stored in the tree of names.
@@ -26,6 +28,8 @@ struct KeptEntry {
     change: Change,
     from: Option<KeptPath>,
     is_dir: bool,
+    /// The index in [`Changes::metadata`].
+    metadata: Option<u32>,
 }
 
 impl Changes {
@@ -34,6 +38,9 @@ impl Changes {
         let path = self.paths.add(&entry.path);
         let from = entry.from.as_ref().map(|from| self.paths.add(from));
         self.add_kept(path, entry.change, from, entry.is_dir);
+        if let Some(metadata) = entry.metadata {
+            self.describe_last(metadata);
+        }
     }
 
     pub(super) fn keep(&mut self, path: &[u8]) -> KeptPath {
@@ -52,7 +59,16 @@ impl Changes {
             change,
             from,
             is_dir,
+            metadata: None,
         });
+    }
+
+    /// Records how the metadata of the entry added last has changed.
+    pub(super) fn describe_last(&mut self, metadata: MetadataChange) {
+        if let Some(last) = self.entries.last_mut() {
+            last.metadata = Some(self.metadata.len() as u32);
+            self.metadata.push(metadata);
+        }
     }
 
     /// Adds an unchanged entry below a renamed directory.
@@ -92,8 +108,9 @@ impl Changes {
 
     /// Keeps the changed entries for which `keep` is true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&ChangedEntry) -> bool) {
-        let paths = &self.paths;
-        self.entries.retain(|entry| keep(&entry.get(paths)));
+        let (paths, metadata) = (&self.paths, &self.metadata);
+        self.entries
+            .retain(|entry| keep(&entry.get(paths, metadata)));
     }
 
     /// Keeps the unchanged entries below renamed directories for which `keep` is true.
@@ -116,7 +133,8 @@ impl Changes {
 
     /// The changed entries, sorted by path.
     pub fn entries(&self) -> impl Iterator<Item = ChangedEntry> {
-        self.entries.iter().map(|entry| entry.get(&self.paths))
+        let entries = self.entries.iter();
+        entries.map(|entry| entry.get(&self.paths, &self.metadata))
     }
 
     /// Unchanged entries below renamed directories, for tools without a notion of renames: the new
@@ -166,12 +184,15 @@ impl Changes {
 }
 
 impl KeptEntry {
-    fn get(&self, paths: &PathTree) -> ChangedEntry {
+    fn get(&self, paths: &PathTree, metadata: &[MetadataChange]) -> ChangedEntry {
         ChangedEntry {
             path: paths.path(self.path),
             change: self.change,
             from: self.from.map(|from| paths.path(from)),
             is_dir: self.is_dir,
+            metadata: self
+                .metadata
+                .and_then(|nth| metadata.get(nth as usize).copied()),
         }
     }
 }

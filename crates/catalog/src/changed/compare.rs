@@ -7,6 +7,7 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worker};
 
+use super::metadata::ComparedMeta;
 use crate::part::{CachedPart, Part, Parts, relative};
 use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_hash};
 
@@ -18,6 +19,8 @@ pub(super) struct DifferingEntries {
     paths: PathTree,
     /// Paths of the entries' directories, relative to DIR.
     dirs: Vec<KeptPath>,
+    /// The metadata of entries whose path the catalog has; empty unless it was requested.
+    metadata: Vec<ComparedMeta>,
     pub(super) entries: Vec<DifferingEntry>,
 }
 
@@ -35,6 +38,8 @@ pub(super) struct DifferingEntry {
     pub(super) is_selected: bool,
     /// The catalog's row with this path, plus one; 0 for none.
     row: u32,
+    /// The index in [`DifferingEntries::metadata`], plus one; 0 for none.
+    metadata: u32,
     dir: u32,
     name: (usize, u16),
 }
@@ -60,6 +65,11 @@ impl DifferingEntries {
         by_dir.then_with(|| self.name(a).cmp(self.name(b)))
     }
 
+    /// The metadata of an entry, if it was kept.
+    pub(super) fn metadata(&self, entry: &DifferingEntry) -> Option<&ComparedMeta> {
+        self.metadata.get(entry.metadata.checked_sub(1)? as usize)
+    }
+
     pub(super) fn name(&self, entry: &DifferingEntry) -> &[u8] {
         &self.bytes[entry.name.0..][..usize::from(entry.name.1)]
     }
@@ -81,6 +91,8 @@ pub(super) struct Compare<'a> {
     parts: Parts,
     /// Predicates for the entries to report; `None` for all.
     predicates: Option<&'a Predicates>,
+    /// Keep the metadata of changed entries.
+    keeps_metadata: bool,
     found: Mutex<DifferingEntries>,
 }
 
@@ -92,6 +104,7 @@ impl<'a> Compare<'a> {
             old_parts,
             parts: Parts::new(vec![root.to_vec()]),
             predicates: None,
+            keeps_metadata: false,
             found: Mutex::default(),
         }
     }
@@ -100,6 +113,14 @@ impl<'a> Compare<'a> {
     pub(super) fn with_predicates(self, predicates: &'a Predicates) -> Compare<'a> {
         Compare {
             predicates: Some(predicates),
+            ..self
+        }
+    }
+
+    /// Keeps the metadata of changed entries, to tell which fields differ.
+    pub(super) fn with_metadata(self, keeps_metadata: bool) -> Compare<'a> {
+        Compare {
+            keeps_metadata,
             ..self
         }
     }
@@ -193,6 +214,7 @@ impl Worker for Comparer<'_> {
                 depth: entry.depth(dir),
                 is_dir: meta.is_dir(),
                 row: row.map_or(0, |row| row + 1),
+                metadata: 0,
                 dir: 0,
                 name: (0, 0),
             };
@@ -209,7 +231,14 @@ impl Worker for Comparer<'_> {
             let name = entries[nth].name;
             let from = found.bytes.len();
             found.bytes.extend_from_slice(name);
+            let mut metadata = 0;
+            if self.to.keeps_metadata && differs.row != 0 && differs.is_selected {
+                let meta = entries[nth].meta.lasting();
+                found.metadata.push(ComparedMeta::new(&meta));
+                metadata = found.metadata.len() as u32;
+            }
             found.entries.push(DifferingEntry {
+                metadata,
                 dir: number,
                 name: (from, name.len() as u16),
                 ..differs

@@ -2,22 +2,23 @@
 //! docs/changed.md. [`crate::since`] chooses the cheapest way to compare; this module names the
 //! changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use base::Warning;
 use compare::{Compare, DifferingEntries, path_below};
+use metadata::ComparedMeta;
 use resolve::{EntryOutcome, resolve};
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Diagnostics, EngineKind, Filter, KeptPath, ReachableMounts, Sink, SinkPair, Summary,
+    Diagnostics, EngineKind, Filter, KeptPath, Meta, ReachableMounts, Sink, SinkPair, Summary,
     WalkOptions, WalkReport, open_top, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::format::columns::{DIR, NAME};
+use crate::format::columns::{CTIME, DIR, GID, INO, MODE, MTIME, NAME, NLINK, SIZE, UID};
 use crate::format::{About, Catalog, Options, Reader, SealedCatalog, ShardOfRun};
 use crate::hidden::Hidden;
 use crate::part::Part;
@@ -32,10 +33,12 @@ use crate::warning::WarningKind;
 mod catalogs;
 mod changes;
 mod compare;
+mod metadata;
 mod resolve;
 
 pub use catalogs::{CatalogPair, PairWarning};
 pub use changes::Changes;
+pub use metadata::{MetadataChange, MetadataField, MetadataValues};
 
 /// Options for comparing a directory with a catalog.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,8 @@ pub struct ChangedOptions {
     pub predicates: Predicates,
     /// Globs of entries to skip, besides those of the catalog.
     pub excludes: Vec<Vec<u8>>,
+    /// Report how the metadata of each changed entry differs.
+    pub metadata: bool,
 }
 
 impl ChangedOptions {
@@ -95,6 +100,9 @@ pub struct ChangedEntry {
     pub from: Option<Vec<u8>>,
     /// Whether the entry is, or was, a directory.
     pub is_dir: bool,
+    /// How the metadata of a changed entry differs, if that was requested. `None` for an entry that
+    /// was also moved with its directory.
+    pub metadata: Option<MetadataChange>,
 }
 
 /// The changes since a catalog, and how they were found.
@@ -245,6 +253,7 @@ impl CatalogScan<'_> {
         let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, dir, &self.reader.about().parts);
         let compare = compare.with_predicates(&self.options.predicates);
+        let compare = compare.with_metadata(self.options.metadata);
         compare.begin(&written.context, by);
         differing.emit(dir, &compare);
         Ok(ChangedReport {
@@ -293,6 +302,7 @@ impl CatalogScan<'_> {
         let index = Index::load(self.reader)?;
         let compare = Compare::new(&index, &options.dir, &about.parts);
         let compare = compare.with_predicates(&options.predicates);
+        let compare = compare.with_metadata(options.metadata);
         let (walked, mut warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
             let walked = self.walk_to(&SinkPair(&compare, &catalog))?;
@@ -327,6 +337,7 @@ impl Changes {
     fn resolve(reader: &Reader, index: &Index, found: &DifferingEntries) -> Result<Changes, Error> {
         let mut changes = Changes::default();
         let outcomes = resolve(reader, index, found)?;
+        let mut metadata = metadata_changes(reader, index, found, &outcomes)?;
         let row = |outcome: &EntryOutcome| match *outcome {
             EntryOutcome::Renamed(_, row) | EntryOutcome::Removed(row) => Some(index.place(row)),
             _ => None,
@@ -345,7 +356,7 @@ impl Changes {
             let mut name = |row: u32| names.remove(&index.place(row));
             let (at, change, from) = match outcome {
                 EntryOutcome::Added(at) => (at, Change::Added, None),
-                EntryOutcome::Changed(at) => (at, Change::Changed, None),
+                EntryOutcome::Changed(at, _) => (at, Change::Changed, None),
                 EntryOutcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
                 EntryOutcome::Carried(at) => {
                     let entry = &found.entries[at];
@@ -366,11 +377,63 @@ impl Changes {
             if entry.is_selected {
                 let path = changes.keep(&found.path(entry));
                 changes.add_kept(path, change, from, entry.is_dir);
+                if let Some(metadata) = metadata.remove(&at) {
+                    changes.describe_last(metadata);
+                }
             }
         }
         changes.sort();
         Ok(changes)
     }
+}
+
+/// How the metadata of changed entries differs from the catalog, by index of the entry. Only entries
+/// whose metadata was kept are looked up.
+fn metadata_changes(
+    reader: &Reader,
+    index: &Index,
+    found: &DifferingEntries,
+    outcomes: &[EntryOutcome],
+) -> Result<HashMap<usize, MetadataChange>, Error> {
+    let place = |outcome: &EntryOutcome| match *outcome {
+        EntryOutcome::Changed(at, row) => {
+            let entry = &found.entries[at];
+            found.metadata(entry)?;
+            // Not for an entry that moved with its directory: whether a row with its new path is
+            // loaded depends on the engine.
+            (entry.row() == Some(row)).then(|| (index.place(row), at))
+        }
+        _ => None,
+    };
+    let mut changed: Vec<(u32, usize)> = outcomes.iter().filter_map(place).collect();
+    changed.sort_unstable();
+    let places: Vec<u32> = changed.iter().map(|(place, _)| *place).collect();
+    let mut entries = changed.iter().map(|(_, at)| *at);
+    let mut changes = HashMap::with_capacity(changed.len());
+    for (group, first, here) in by_group(reader, &places) {
+        let (inos, modes) = (reader.read(INO, group)?, reader.read(MODE, group)?);
+        let (uids, gids) = (reader.read(UID, group)?, reader.read(GID, group)?);
+        let (nlinks, sizes) = (reader.read(NLINK, group)?, reader.read(SIZE, group)?);
+        let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
+        for (&place, entry) in here.iter().zip(&mut entries) {
+            let at = (u64::from(place) - first) as usize;
+            let old = Meta {
+                ino: inos[at],
+                mode: modes[at],
+                uid: uids[at],
+                gid: gids[at],
+                nlink: nlinks[at],
+                size: sizes[at],
+                mtime: mtimes.at(at),
+                ctime: ctimes.at(at),
+                ..Meta::default()
+            };
+            if let Some(new) = found.metadata(&found.entries[entry]) {
+                changes.insert(entry, new.since(&ComparedMeta::new(&old)));
+            }
+        }
+    }
+    Ok(changes)
 }
 
 /// Checks that a catalog is of the given directory.

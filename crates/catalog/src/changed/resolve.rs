@@ -15,7 +15,8 @@ use crate::since::index::{Identity, Index, RowMatch};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryOutcome {
     Added(usize),
-    Changed(usize),
+    /// A changed entry, and its row, or the row of the entry that it has replaced.
+    Changed(usize, u32),
     /// A renamed entry, and its former row.
     Renamed(usize, u32),
     /// An unchanged entry below a renamed directory.
@@ -146,7 +147,7 @@ impl<'a> Resolver<'a> {
             Some(row) if self.index.row(row).may_be_unchanged(entry.fingerprint) => {
                 EntryOutcome::Carried(at)
             }
-            Some(_) => EntryOutcome::Changed(at),
+            Some(row) => EntryOutcome::Changed(at, row),
             None => EntryOutcome::Added(at),
         });
         if let Some(row) = row {
@@ -170,7 +171,7 @@ impl<'a> Resolver<'a> {
             if is_in_other(entry) {
                 self.outcomes.push(EntryOutcome::Renamed(at, row));
             } else if !old.is_unchanged(&entry.identity, entry.fingerprint) {
-                self.outcomes.push(EntryOutcome::Changed(at));
+                self.outcomes.push(EntryOutcome::Changed(at, row));
             }
         }
         // If the former file at an entry's path no longer exists, the entry has replaced it, and
@@ -179,7 +180,7 @@ impl<'a> Resolver<'a> {
         let mut removed = Vec::new();
         for nth in 0..self.outcomes.len() {
             let (EntryOutcome::Added(at)
-            | EntryOutcome::Changed(at)
+            | EntryOutcome::Changed(at, _)
             | EntryOutcome::Renamed(at, _)
             | EntryOutcome::Carried(at)) = self.outcomes[nth]
             else {
@@ -190,7 +191,7 @@ impl<'a> Resolver<'a> {
                 if is_in_other(entry) {
                     removed.push(EntryOutcome::Removed(row));
                 } else if self.outcomes[nth] == EntryOutcome::Added(at) {
-                    self.outcomes[nth] = EntryOutcome::Changed(at);
+                    self.outcomes[nth] = EntryOutcome::Changed(at, row);
                 }
             }
         }

@@ -23,7 +23,8 @@ pub(crate) struct OutputArgs {
     /// Sort --top, --format du or --group-by [default: allocated; du: as du]
     ///
     /// By default, --format du prints the contents of a directory before it, as du does, unless
-    /// --top is given, and the others sort by allocated space. With --sort bytes, --top N prints
+    /// --top is given, --group-by size and age print their ranges in ascending order, and the
+    /// others sort by allocated space. With --sort bytes, --top N prints
     /// the N files with the largest size, with holes.
     #[arg(long, value_name = "FIELD")]
     pub(crate) sort: Option<SortKey>,
@@ -89,6 +90,18 @@ impl SortKey {
             SortKey::Allocated => GroupOrder::Allocated,
             SortKey::Count => GroupOrder::Entries,
         }
+    }
+}
+
+/// The order of groups: that of `--sort`. By default, ranges of sizes and ages are in ascending
+/// order, and all other groups are sorted by allocated space; `--top` selects the groups with the
+/// most allocated space.
+pub(crate) fn group_order(args: &OutputArgs, field: GroupField) -> GroupOrder {
+    let is_range = matches!(field, GroupField::Age | GroupField::Size);
+    match args.sort {
+        Some(sort) => sort.of_groups(),
+        None if is_range && args.top.is_none() => GroupOrder::Key,
+        None => GroupOrder::Allocated,
     }
 }
 

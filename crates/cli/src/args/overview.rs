@@ -88,7 +88,7 @@ const FREQUENT: [(&str, &[&str]); 8] = [
 /// Options of other programs, such as find and tar. Each row has the commands of fathom to which it
 /// applies, the options, and the replacement. A word with one dash is an option of find, or the
 /// first letters of a group of tar's options.
-const FOREIGN: [(&[&str], &[&str], &str); 15] = [
+const FOREIGN: [(&[&str], &[&str], &str); 16] = [
     (
         WALKS,
         &[
@@ -130,6 +130,11 @@ const FOREIGN: [(&[&str], &[&str], &str); 15] = [
         WALKS,
         &["-s", "-sh", "--summarize"],
         "--format du --max-depth 0",
+    ),
+    (
+        &["changed"],
+        &["--state"],
+        "--since DIR/level-N.parquet with the highest N in the state directory",
     ),
     (WALKS, &["-l", "-la", "-ls", "--long"], "--format ndjson"),
     (

@@ -152,7 +152,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
             tone,
         );
     }
-    let unread = dumps.iter().map(unread);
+    let unread = dumps.iter().map(|dump| unread_line(dump.record(), dump.at));
     table.to_text(style.width, style.color) + &unread.collect::<String>()
 }
 
@@ -166,10 +166,10 @@ pub(crate) fn archive_cell(record: &DumpRecord) -> String {
     shown.map_or("-".into(), printable).into_owned()
 }
 
-/// A line that names the files that a dump could not read; empty if it read all.
-fn unread(dump: &Dump<'_>) -> String {
+/// A line that names the files that the dump at index `at` could not read; empty if it read all.
+pub(crate) fn unread_line(record: &DumpRecord, at: usize) -> String {
     const MOST: u64 = 5;
-    let unread = &dump.record().unread;
+    let unread = &record.unread;
     if unread.is_empty() {
         return String::new();
     }
@@ -181,5 +181,5 @@ fn unread(dump: &Dump<'_>) -> String {
         _ if names.is_empty() => String::new(),
         more => format!(": {} and {more} more", names.join(", ")),
     };
-    format!("dump {} could not read {entries}{names}\n", dump.at + 1)
+    format!("dump {} could not read {entries}{names}\n", at + 1)
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use archive::compression::{BadSuffix, Compression};
+use archive::increment::levels::MOST;
 use archive::{Action, ErrorKind, NotArchive};
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
@@ -11,7 +12,7 @@ use gate::long::statx_long;
 use show::name::printable;
 use walk::entry::joined;
 
-use super::{CRLF, OLD_PARTS, RESTORE_ELSEWHERE, store_hint};
+use super::{CRLF, OLD_PARTS, store_hint};
 use crate::date::DumpTime;
 
 /// The hint for an error of an archive or a catalog; empty if no remedy is known.
@@ -34,6 +35,17 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
             format!("it is a restic repository: restic -r '{dir}' snapshots lists it").into()
         }
         ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => store_hint(error),
+        ErrorKind::Catalog(_)
+            if matches!(error.action, Action::Catalog(_)) && has(&error.path, b"dumps.ndjson") =>
+        {
+            match newest_catalog(&error.path) {
+                Some(path) => {
+                    let path = printable(&path);
+                    format!("it is a state directory: give its newest catalog, '{path}'").into()
+                }
+                None => "it is a state directory without a catalog".into(),
+            }
+        }
         ErrorKind::Catalog(kind) if kind.errno() == Some(Errno::ENOENT) && is_time(&error.path) => {
             "--since takes a catalog, which fathom walk --catalog writes; \
              fathom walk --changed-within 1d needs none"
@@ -47,6 +59,16 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
 /// Whether the name of a missing catalog is a time, such as `yesterday`.
 fn is_time(path: &[u8]) -> bool {
     str::from_utf8(path).is_ok_and(|text| DumpTime::parse(text).is_some())
+}
+
+/// The catalog of the last dump in a state directory: that of the highest level, because a dump
+/// removes the catalogs of higher levels.
+pub(crate) fn newest_catalog(state: &[u8]) -> Option<Vec<u8>> {
+    let names = (0..=MOST)
+        .rev()
+        .map(|level| format!("level-{level}.parquet"));
+    let mut names = names.filter(|name| has(state, name.as_bytes()));
+    names.next().map(|name| joined(state, name.as_bytes()))
 }
 
 fn has(dir: &[u8], name: &[u8]) -> bool {
@@ -253,7 +275,6 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
             "nothing in it can be read: copy the file again, or use another copy"
         }
-        (_, ErrorKind::DamagedArchive { damage, .. }) if damage.is_in_zstd() => RESTORE_ELSEWHERE,
         (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
         (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"

@@ -24,10 +24,10 @@ json_object!(Json<'_, RankEntries>, |found| {
     "entries": found.entries,
 });
 
-/// Prints a note with the minimum and maximum number of entries per rank, and with the number of
+/// Prints a note with the minimum and maximum number of entries of several ranks, and with the number of
 /// parts that `--resume` kept, of all parts.
 pub(crate) fn note_ranks(ranks: Option<&[RankEntries]>, kept: Option<(usize, usize)>, out: &Out) {
-    if let Some(ranks) = ranks {
+    if let Some(ranks) = ranks.filter(|ranks| ranks.len() > 1) {
         let entries = || ranks.iter().map(|found| found.entries);
         let (least, most) = (entries().min(), entries().max());
         let [least, most] = [least, most].map(|entries| count(entries.unwrap_or(0)));

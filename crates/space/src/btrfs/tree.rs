@@ -188,11 +188,17 @@ impl<'a> SubvolumeTree<'a> {
         }
         // Deleted files come last: an extent that a deleted file shares with a named one counts for
         // the owner of the named one.
-        let deleted = self.files().filter(|(file, _)| file.inode.nlink == 0);
-        for extent in deleted.flat_map(|(_, own)| own) {
-            extents.add(*extent, Holder::Deleted);
+        let mut deleted = HashMap::new();
+        for (file, own) in self.files().filter(|(file, _)| file.inode.nlink == 0) {
+            let own = own.iter();
+            let own = own.map(|extent| extents.add(*extent, Holder::Deleted));
+            deleted.insert(file.ino, own.fold(0, u64::saturating_add));
         }
-        (totals.into_files(), places.all)
+        let files = Files {
+            deleted,
+            ..totals.into_files()
+        };
+        (files, places.all)
     }
 
     /// All files by inode number, each with its references to extents.
@@ -328,6 +334,7 @@ mod tests {
         assert_eq!(places.len(), 1);
         assert_eq!(of(Holder::Place(0)) + of(Holder::Within), 1110);
         assert_eq!(of(Holder::Deleted), 1);
+        assert_eq!(files.deleted, HashMap::from([(300, 1)]));
         assert_eq!(files.ages.iter().map(|it| it.bytes).sum::<u64>(), 1110);
     }
 }

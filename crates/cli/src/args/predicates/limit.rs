@@ -4,12 +4,14 @@ use std::cell::LazyCell;
 
 use walk::entry::Time;
 
-use crate::date::{Date, FORMS, Zone};
+use crate::date::{Date, FORMS, Zone, named_day};
 
 /// A time limit: a date, or a duration before now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimeLimit {
     At(Date),
+    /// The beginning of the day N days before today.
+    Day(i64),
     SecondsAgo(u64),
 }
 
@@ -18,6 +20,7 @@ impl TimeLimit {
     pub(crate) fn before(self, now: Time, zone: &LazyCell<Zone>) -> Time {
         match self {
             TimeLimit::At(date) => date.first(zone),
+            TimeLimit::Day(days) => Date::days_ago(days, zone, now.sec).first(zone),
             TimeLimit::SecondsAgo(seconds) => Time {
                 sec: now.sec.saturating_sub_unsigned(seconds),
                 ..now
@@ -28,13 +31,16 @@ impl TimeLimit {
 
 /// Error: the value is neither a duration nor a date.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("use a duration such as 30min, 12h, 2d or 4w, or a date in local time such as {FORMS}")]
+#[error(
+    "use a duration such as 30min, 12h, 2d or 4w, today, yesterday, or a date in local time such as {FORMS}"
+)]
 pub(crate) struct NotTime;
 
 pub(crate) fn parse(text: &str) -> Result<TimeLimit, NotTime> {
     let text = text.trim();
     Date::parse(text)
         .map(TimeLimit::At)
+        .or_else(|| named_day(text).map(TimeLimit::Day))
         .or_else(|| duration(text).map(TimeLimit::SecondsAgo))
         .ok_or(NotTime)
 }
@@ -74,6 +80,8 @@ mod tests {
         let day = Ok(TimeLimit::At(Date::parse("1970-01-02").unwrap()));
         for (text, limit) in [
             (" 1970-01-02 ", day),
+            ("today", Ok(TimeLimit::Day(0))),
+            (" yesterday", Ok(TimeLimit::Day(1))),
             ("90s", Ok(TimeLimit::SecondsAgo(90))),
             ("1d 12h", Ok(TimeLimit::SecondsAgo(129_600))),
             ("2weeks", Ok(TimeLimit::SecondsAgo(1_209_600))),
@@ -83,7 +91,7 @@ mod tests {
         for bad in [
             "",
             "5",
-            "yesterday",
+            "tomorrow",
             "2026-13-01",
             "1 fortnight",
             "@x",

@@ -56,8 +56,8 @@ pub(crate) struct PredicateArgs {
     size: Vec<SizeTest>,
     /// Match files modified after TIME, or within a duration
     ///
-    /// TIME is a duration such as 30min, 12h, 2d or 4w; a date in local time (TZ): 2026-11-20 or
-    /// '2026-11-20 03:00'; a date with its offset from UTC: 2026-11-20T03:00:00Z or
+    /// TIME is a duration such as 30min, 12h, 2d or 4w; today or yesterday, from 00:00; a date in
+    /// local time (TZ): 2026-11-20 or '2026-11-20 03:00'; a date with its offset from UTC: 2026-11-20T03:00:00Z or
     /// 2026-11-20T03:00:00+01:00; or @SECONDS since 1970.
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
     changed_within: Option<TimeLimit>,

@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         update: args.update,
         predicates,
         excludes,
+        metadata: out.json || out.verbose || args.format == Format::Ndjson,
     };
     // Find the mounts before the first thread starts, because this forks child processes, which
     // access the mounts.
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.names(|to| show::write(args.format, &report.changes, &empty, to))?;
+        out.names(|to| show::write(args.format, &report.changes, &empty, out.verbose, to))?;
         out.note(output.summary() + &out.reason(&report.reason));
         show::notes(args.format, &report.changes)
             .iter()

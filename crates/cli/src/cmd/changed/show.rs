@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use catalog::changed::{Change, ChangedEntry, ChangedReport, Changes};
+use catalog::changed::{
+    Change, ChangedEntry, ChangedReport, Changes, MetadataChange, MetadataField, MetadataValues,
+};
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -40,7 +42,28 @@ json_object!(Json<'_, ChangedEntry>, |entry| {
     name "path": Some(&entry.path),
     "change": name_and_sign(entry.change).0,
     name? "from": entry.from.as_deref(),
+    some "fields": entry.metadata.as_ref().map(field_names),
+    some "old": entry.metadata.map(|it| ValuesJson(it.old)),
+    some "new": entry.metadata.map(|it| ValuesJson(it.new)),
 });
+
+/// Values of an entry, with the names and in the form of `fathom walk --format ndjson`.
+struct ValuesJson(MetadataValues);
+
+json_object!(ValuesJson, |values| {
+    "mode": mode_text(&values.0),
+    "uid": values.0.uid,
+    "gid": values.0.gid,
+    "size": values.0.size,
+});
+
+fn field_names(metadata: &MetadataChange) -> Vec<&'static str> {
+    metadata.fields().map(MetadataField::name).collect()
+}
+
+fn mode_text(values: &MetadataValues) -> String {
+    format!("{:04o}", values.mode & 0o7777)
+}
 
 impl Output<'_> {
     fn count(&self, change: Change) -> usize {
@@ -124,11 +147,13 @@ pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
 }
 
 /// Writes the changes in a format. The formats for backup tools also list the contents of renamed
-/// directories. `empty` has the empty directories among [`restic_directories`].
+/// directories. `empty` has the empty directories among [`restic_directories`]. With `verbose`, the
+/// table has the changed fields.
 pub(crate) fn write(
     format: Format,
     changes: &Changes,
     empty: &HashSet<KeptPath>,
+    verbose: bool,
     to: &mut dyn Write,
 ) -> io::Result<()> {
     let all_paths = || changes.present().map(|(path, _)| changes.path(path));
@@ -167,8 +192,9 @@ pub(crate) fn write(
             needed.try_for_each(|(path, _)| put(b"", &changes.path(path), 0))
         }
         _ => {
-            let line = match format {
+            let line: fn(&ChangedEntry) -> Vec<u8> = match format {
                 Format::Ndjson => json_line,
+                _ if verbose => verbose_line,
                 _ => table_line,
             };
             let mut entries = changes.entries();
@@ -182,6 +208,36 @@ fn table_line(entry: &ChangedEntry) -> Vec<u8> {
     let was = from.map_or(String::new(), |from| format!(" (was {})", printable(from)));
     let ((_, sign), path) = (name_and_sign(entry.change), printable(&entry.path));
     format!("{sign} {path}{was}").into_bytes()
+}
+
+/// A line of the table with the changed fields. The time of the inode's change is printed only if
+/// nothing else differs, because it changes with every other field.
+fn verbose_line(entry: &ChangedEntry) -> Vec<u8> {
+    let mut line = table_line(entry);
+    let Some(metadata) = &entry.metadata else {
+        return line;
+    };
+    let (old, new) = (&metadata.old, &metadata.new);
+    let mut fields: Vec<MetadataField> = metadata.fields().collect();
+    if fields.len() > 1 {
+        fields.retain(|field| *field != MetadataField::ChangeTime);
+    }
+    let text = |field: MetadataField| {
+        let name = field.name();
+        let values = match field {
+            MetadataField::Mode => [mode_text(old), mode_text(new)],
+            MetadataField::Owner => [old.uid.to_string(), new.uid.to_string()],
+            MetadataField::Group => [old.gid.to_string(), new.gid.to_string()],
+            MetadataField::Size => [old.size.to_string(), new.size.to_string()],
+            _ => return name.to_owned(),
+        };
+        format!("{name} {}", values.join(" -> "))
+    };
+    let fields: Vec<String> = fields.into_iter().map(text).collect();
+    if !fields.is_empty() {
+        line.extend(format!(" ({})", fields.join(", ")).into_bytes());
+    }
+    line
 }
 
 fn json_line(entry: &ChangedEntry) -> Vec<u8> {
@@ -201,6 +257,7 @@ mod tests {
             change,
             from: (change == Change::Renamed).then(|| b"o\xffd".to_vec()),
             is_dir,
+            metadata: None,
         }
     }
 
@@ -228,7 +285,7 @@ mod tests {
         let present = changes.present().map(|(path, _)| path);
         let empty = present.filter(|path| matches!(&changes.path(*path)[..], b"e" | b"n/d"));
         let mut text = Vec::new();
-        write(format, changes, &empty.collect(), &mut text).unwrap();
+        write(format, changes, &empty.collect(), false, &mut text).unwrap();
         String::from_utf8(text).unwrap().replace('\0', "|")
     }
 
@@ -265,6 +322,43 @@ mod tests {
         assert_eq!(
             (&json["unchanged"], &json["added"]),
             (&false.into(), &3.into())
+        );
+    }
+
+    #[test]
+    fn only_ndjson_and_verbose_tables_have_changed_fields() {
+        let values = |mode, uid, size| MetadataValues {
+            mode,
+            uid,
+            gid: 0,
+            size,
+        };
+        let mut changed = entry("su", Change::Changed, false);
+        changed.metadata = Some(MetadataChange {
+            old: values(0o100_755, 0, 5),
+            new: values(0o104_755, 7, 5),
+            bits: [
+                MetadataField::Mode,
+                MetadataField::Owner,
+                MetadataField::ChangeTime,
+            ]
+            .into_iter()
+            .map(|field| 1_u16 << field as u16)
+            .sum(),
+        });
+        let line: serde_json::Value = serde_json::from_slice(&json_line(&changed)).unwrap();
+        assert_eq!(
+            line,
+            serde_json::json!({
+                "path": "su", "change": "changed", "fields": ["mode", "uid", "ctime"],
+                "old": {"mode": "0755", "uid": 0, "gid": 0, "size": 5},
+                "new": {"mode": "4755", "uid": 7, "gid": 0, "size": 5},
+            })
+        );
+        assert_eq!(table_line(&changed), b"* su");
+        assert_eq!(
+            verbose_line(&changed),
+            b"* su (mode 0755 -> 4755, uid 0 -> 7)"
         );
     }
 

@@ -4,11 +4,14 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use account::compare::ACCOUNT;
 use account::compare::comparison::Comparison;
 use account::compare::file::parse;
 use account::compare::runs::{MeasuredFile, Runs, join};
-use account::figures::{FigureChange, Verdict, compare};
+use account::figures::{FigureChange, Verdict, add_absent_calls, compare};
 use base::Warning;
+use gate::fs::Open;
+use gate::long::open_long;
 use show::name::printable;
 
 use super::figures::figures_text;
@@ -88,11 +91,20 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })
 }
 
-/// Compares the figures of two files if both are from the same command.
+/// Compares the figures of two files if both are from the same command. A system call that one of
+/// two accounts lacks occurred 0 times.
 fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureChange>> {
-    let (old_command, old) = old.figures.as_ref()?;
-    let (new_command, new) = new.figures.as_ref()?;
-    (old_command == new_command).then(|| compare(old, new))
+    let (old_command, old_figures) = old.figures.as_ref()?;
+    let (new_command, new_figures) = new.figures.as_ref()?;
+    if old_command != new_command {
+        return None;
+    }
+    let (mut before, mut after) = (old_figures.clone(), new_figures.clone());
+    if old_command == ACCOUNT {
+        add_absent_calls(&mut before, new_figures, old.count);
+        add_absent_calls(&mut after, old_figures, new.count);
+    }
+    Some(compare(&before, &after))
 }
 
 /// Whether a time has changed. In a file with one run, the spread is the one within this run, so
@@ -107,6 +119,12 @@ const HINT: &str = "fathom compare --help describes the format";
 fn read(file: &OsStr) -> Result<MeasuredFile, Error> {
     const MOST: usize = 256 << 20;
     let path = file.as_bytes();
+    if open_long(path, Open::PATH | Open::DIRECTORY).is_ok() {
+        let cause = "it is a directory, not a file of figures or runs";
+        let hint = "two trees are compared by content with (cd A && fathom dump . -o -) | fathom verify - --against B, \
+                    and by metadata with fathom walk --catalog and fathom query --diff OLD NEW";
+        return Err(Error::read(UNREADABLE, path, cause, hint));
+    }
     let bytes = whole(path, MOST, UNREADABLE, HINT)?;
     if bytes.starts_with(b"PAR1") {
         let cause = "it is a catalog, not a file of figures or runs";

@@ -91,13 +91,27 @@ pub(super) fn text(comparison: &Comparison<'_>, style: TableStyle, only_summary:
         out += &format!("{gap}{}, {}\n", title(pair), origin(pair));
         out += &format!("{}\n", style.wrapped(&meaning(pair)));
         if !only_summary {
-            out += &systems_table(pair).to_text(style.width, style.color);
+            out += &table_text(&systems_table(pair), style);
             out.push('\n');
         }
-        out += &summary_table(pair).to_text(style.width, style.color);
+        out += &table_text(&summary_table(pair), style);
         out += &intervals(pair).map_or(String::new(), |text| style.wrapped(&text));
     }
     out
+}
+
+/// A table, and a line with the number of columns for which the terminal is too narrow.
+fn table_text(table: &Table, style: TableStyle) -> String {
+    let text = table.to_text(style.width, style.color);
+    match table.omitted_columns(style.width) as u64 {
+        0 => text,
+        omitted => {
+            let omitted = plural(omitted, "column does", "columns do");
+            let line =
+                format!("{omitted} not fit on the terminal (use a wider one, --json or --html)");
+            text + &style.wrapped(&line)
+        }
+    }
 }
 
 /// A sentence with the confidence intervals of the mean ratios; `None` for a single ratio.
@@ -122,14 +136,41 @@ pub(super) fn meaning(pair: Pair<'_>) -> String {
     format!("Times in seconds. Ratios are {of} divided by {to}: above 1, {of} takes longer.")
 }
 
-/// The number of systems, and the command of fathom that measured the runs.
+/// The name of a system without the number of its run.
+fn system_name(system: &System) -> &[u8] {
+    let name = &system.name[..];
+    let colon = name.iter().rposition(|byte| *byte == b':');
+    let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    match colon.map(|at| name.split_at(at)) {
+        Some((system, number)) if is_number(&number[1..]) => system,
+        _ => name,
+    }
+}
+
+/// The name of a system in a file of fathom that names none.
+const NAMELESS: &[u8] = b"-";
+
+/// Whether all rows are runs on one system, so that their number is not that of systems.
+fn are_runs(pair: Pair<'_>) -> bool {
+    let mut names = pair.rows().map(|(system, _)| system_name(system));
+    let Some(first) = names.next().filter(|_| pair.runs.kind != CSV) else {
+        return false;
+    };
+    let mut others = names.peekable();
+    (others.peek().is_some() || first == NAMELESS) && others.all(|name| name == first)
+}
+
+/// The number of systems or runs, and the command of fathom that measured the runs.
 pub(super) fn origin(pair: Pair<'_>) -> String {
     let count = pair.rows().count() as u64;
     let command = match &pair.runs.kind[..] {
         CSV => String::new(),
         kind => format!(", by fathom {kind}"),
     };
-    plural(count, "system", "systems") + &command
+    match are_runs(pair) {
+        true => plural(count, "run", "runs") + &command,
+        false => plural(count, "system", "systems") + &command,
+    }
 }
 
 /// Times by system, in the form of the report's Figures 7 and 10 (1988).
@@ -141,7 +182,8 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     let columns = labels.map(|(column, _)| &column[..]);
     let columns: Vec<&str> = columns.filter(|column| known.insert(*column)).collect();
     let head = |column: &&str| (printable(column.as_bytes()).into_owned(), Left);
-    let mut heads = vec![("SYSTEM".to_owned(), Left)];
+    let first = if are_runs(pair) { "RUN" } else { "SYSTEM" };
+    let mut heads = vec![(first.to_owned(), Left)];
     heads.extend(columns.iter().map(head));
     let [of, to] = pair.both().map(|at| pair.name(at));
     for group in [of, to, "ratio"] {
@@ -155,7 +197,9 @@ pub(super) fn systems_table(pair: Pair<'_>) -> Table {
     }
     let mut table = Table::new(&heads, pair.rows().count());
     for (system, ratios) in pair.rows() {
-        let mut cells = vec![printable(&system.name).into_owned()];
+        // A run on a system without a name has a number only.
+        let name = system.name.strip_prefix(b"-:").unwrap_or(&system.name);
+        let mut cells = vec![printable(name).into_owned()];
         let labels = system.labels.iter();
         let labels: HashMap<&str, &str> = labels
             .map(|(column, cell)| (&column[..], &cell[..]))
@@ -369,6 +413,58 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
         assert_eq!(full, expected);
         let summary = text(&comparison, TableStyle::default(), true);
         assert!(summary.contains("old takes longer.\n\nTime "), "{summary}");
+    }
+
+    #[test]
+    fn several_runs_on_one_system_are_called_runs() {
+        let text_of = |kind: &str, names: [&[u8]; 2]| {
+            let mut runs = example();
+            runs.kind = kind.to_owned();
+            for (system, name) in runs.systems.iter_mut().zip(names) {
+                system.name = name.to_vec();
+                system.labels.clear();
+            }
+            let comparison = Comparison {
+                runs: &runs,
+                base: 1,
+            };
+            text(&comparison, TableStyle::default(), false)
+        };
+        let text = text_of("account", [b"-:1", b"-:2"]);
+        assert!(
+            text.starts_with("old/new, 2 runs, by fathom account\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nRUN ") && text.contains("\n2   "), "{text}");
+        let text = text_of("account", [b"web1:1", b"web1:2"]);
+        assert!(
+            text.contains(", 2 runs,") && text.contains("\nweb1:2 "),
+            "{text}"
+        );
+        for names in [
+            [&b"web1"[..], &b"web2"[..]],
+            [&b"web1:1"[..], &b"web2:1"[..]],
+        ] {
+            assert!(text_of("walk", names).contains(", 2 systems,"));
+        }
+        assert!(text_of(CSV, [b"a:1", b"a:2"]).contains(", 2 systems\n"));
+    }
+
+    #[test]
+    fn omitted_columns_are_counted() {
+        let runs = example();
+        let comparison = Comparison {
+            runs: &runs,
+            base: 1,
+        };
+        let style = |width| TableStyle {
+            width: Some(width),
+            ..TableStyle::default()
+        };
+        let narrow = text(&comparison, style(50), false);
+        assert!(narrow.contains(" columns do not fit on the"), "{narrow}");
+        let wide = text(&comparison, style(200), false);
+        assert!(!wide.contains("not fit"), "{wide}");
     }
 
     #[test]

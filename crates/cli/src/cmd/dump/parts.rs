@@ -52,9 +52,14 @@ pub(super) fn add(summary: &mut DumpSummary, words: [u64; 11]) {
     }
 }
 
-/// Refuses options that the ranks of an MPI job do not support.
+/// Refuses options that several ranks of an MPI job do not support.
 pub(super) fn check(args: &Args) -> Result<(), Error> {
     args.excludes.globs.check_for_ranks()?;
+    check_full(args)
+}
+
+/// Refuses options that a dump in parts does not support.
+pub(super) fn check_full(args: &Args) -> Result<(), Error> {
     let full = "omit it: the ranks write a full dump";
     let (option, next) = match () {
         () if args.since.is_some() => ("--since", full),

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// `--map`.
 fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
     match is_job {
-        true => parts::check(args)?,
+        true if ranks::are_several() => parts::check(args)?,
+        true => {}
         false => args.load.apply(1),
     }
     if args.resume && !is_job {
@@ -87,7 +88,13 @@ fn dump_all(
     out: &Out,
 ) -> Outcome {
     start_together("dumps", &args.sources, args, team)?;
-    let (mut options, map) = agree(team, prepared)?;
+    let are_parts = writes_parts(args, team);
+    let checked = match (are_parts, team.is_alone()) {
+        (_, false) => parts::check(args),
+        (true, true) => parts::check_full(args),
+        (false, true) => Ok(()),
+    };
+    let (mut options, map) = agree(team, checked.and(prepared))?;
     if args.explain {
         return explain(args, out);
     }
@@ -95,9 +102,9 @@ fn dump_all(
         return dry_run(args, &options, out);
     }
     let (mut account, mut pruning, mut kept) = (None, None, None);
-    let mut summary = match team.is_alone() {
-        true => dump_alone(args, &mut options, map, out)?,
-        false => {
+    let mut summary = match are_parts {
+        false => dump_alone(args, &mut options, map, out)?,
+        true => {
             let mut parts = Parts::prepare(options.clone(), args.resume, team)?;
             let summary = parts.write(team, out)?;
             kept = args.resume.then(|| parts.kept());
@@ -146,11 +153,19 @@ fn dump_all(
         if let Some(pruned) = report.pruned {
             out.note(show::pruned(pruned));
         }
-        if out.verbose && team.is_alone() {
+        if out.verbose && !are_parts {
             out.note(show::method(&report));
         }
         print_account(&report, out)
     })
+}
+
+/// Whether the ranks of an MPI job write parts to a directory. The only rank of a job writes a
+/// single archive to a name such as `srv.tar.zst`, and with options that parts do not support.
+fn writes_parts(args: &Args, team: &dyn Team) -> bool {
+    let output = args.output.as_ref().map(|output| output.as_bytes());
+    let is_file = || parts::check_full(args).is_err() || output.is_some_and(ranks::names_file);
+    team.is_job() && !(team.is_alone() && !args.resume && is_file())
 }
 
 /// Dumps the sources into one archive. With a state directory, fathom can choose its name and

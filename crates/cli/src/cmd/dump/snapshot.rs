@@ -46,10 +46,11 @@ mod with_restic {
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
         let start = Instant::now();
         let shown = restic::without_password(repository);
-        if team::launched_rank().is_some() {
+        if team::launched_rank().is_some() && team::launched_size() != Some(1) {
             return Err(
-                Error::new("the ranks of an MPI job cannot share a snapshot")
-                    .with_hint("run fathom dump --restic without mpirun"),
+                Error::new("the ranks of an MPI job cannot share a snapshot").with_hint(
+                    "run fathom dump --restic without mpirun, or with env -u PMIX_RANK -u PMI_RANK",
+                ),
             );
         }
         let (mut options, _) = dump_options(args)?;

@@ -216,6 +216,7 @@ fn print(
                 mounts: points,
                 boundaries,
                 search: report.search,
+                root_mount: report.root_mount.as_ref().map(show::RootMount),
                 ..Mounts::default()
             };
             out.envelope(SCHEMA, result, &report.warnings)

@@ -86,7 +86,19 @@ pub(crate) struct Mounts<'a> {
     pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
     pub(crate) asserted: Option<&'a [AssertResult]>,
+    /// The mount that contains the directory; `None` if the method does not know it.
+    pub(crate) root_mount: Option<RootMount<'a>>,
 }
+
+/// The mount that contains the directory at which the search began.
+#[derive(Clone)]
+pub(crate) struct RootMount<'a>(pub(crate) &'a Mount);
+
+json_object!(RootMount<'_>, |mount| {
+    name "target": mount.0.target.as_deref(),
+    name "source": mount.0.content.source.as_deref(),
+    name "fstype": Some(&mount.0.content.fstype),
+});
 
 json_object!(Mounts<'_>, |result| {
     name "root": result.root,
@@ -98,6 +110,7 @@ json_object!(Mounts<'_>, |result| {
     "search": Json(&result.search),
     "compare": result.compare,
     "asserted": result.asserted,
+    "root_mount": result.root_mount,
 });
 
 /// The table of mount points: a list in mount order, or a tree ordered by name. The text is passed
@@ -199,15 +212,23 @@ pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
+/// Properties of a mount, separated by commas: hidden, on a file, read-only.
 pub(crate) fn state(point: &Point) -> Cow<'_, str> {
     // With `--check`, the column STATUS says that a mount is hidden, so this column does not.
     let is_shown = point.verdict == Some(Verdict::Hidden);
-    match (point.hidden && !is_shown, point.kind) {
-        (true, Some(PointKind::File)) => "hidden,file".into(),
-        (true, _) => "hidden".into(),
-        (false, Some(PointKind::File)) => "file".into(),
-        (false, _) => "".into(),
-    }
+    let content = point.content.as_ref();
+    // OPTIONS is omitted on a narrow terminal, and `ro` changes what users can do.
+    let is_read_only = content.is_some_and(|it| it.mount_read_only || it.super_read_only);
+    let words = [
+        (point.hidden && !is_shown, "hidden"),
+        (point.kind == Some(PointKind::File), "file"),
+        (is_read_only, "ro"),
+    ];
+    let mut set = words.into_iter().filter(|(is_set, _)| *is_set);
+    let first = set.next().map_or("", |(_, word)| word);
+    set.fold(first.into(), |text: Cow<'_, str>, (_, word)| {
+        format!("{text},{word}").into()
+    })
 }
 
 /// The source as findmnt(8) prints it: followed by the mounted part in brackets, unless that is the
@@ -346,6 +367,24 @@ mod tests {
             .map(|line| line.split(" /dev").next().unwrap().trim_end())
             .collect();
         assert_eq!(names, ["/", "├─/a", "│ └─/a/b", "│   └─/a/b", "└─/c"]);
+    }
+
+    #[test]
+    fn state_says_what_a_mount_is() {
+        let mut mount = point("/a", "ext4");
+        assert_eq!(state(&mount), "");
+        mount.kind = Some(PointKind::File);
+        assert_eq!(state(&mount), "file");
+        let content = mount.content.as_deref().cloned().unwrap_or_default();
+        mount.content = Some(Arc::new(Content {
+            super_read_only: true,
+            ..content
+        }));
+        mount.hidden = true;
+        assert_eq!(state(&mount), "hidden,file,ro");
+        mount.verdict = Some(Verdict::Hidden);
+        mount.kind = None;
+        assert_eq!(state(&mount), "ro");
     }
 
     #[test]

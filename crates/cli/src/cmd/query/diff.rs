@@ -28,7 +28,8 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         max_depth: args.max_depth,
         ..args.predicates.predicates()?
     };
-    let pair = CatalogPair::open(old.as_bytes(), new.as_bytes())?;
+    let is_detailed = out.json || out.verbose || format == Format::Ndjson;
+    let pair = CatalogPair::open(old.as_bytes(), new.as_bytes())?.with_metadata(is_detailed);
     let warnings = pair.warnings();
     if pair.is_reversed() {
         out.note("OLD was written after NEW: what was added appears as removed");
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         seconds,
     };
     out.report(SCHEMA, result, &warnings, || {
-        out.names(|to| write(format, &changes, &empty, to))?;
+        out.names(|to| write(format, &changes, &empty, out.verbose, to))?;
         out.note(summary(&changes, seconds));
         notes(format, &changes)
             .iter()

@@ -38,7 +38,9 @@ pub(crate) struct Space {
     pub(crate) deadline: Option<Duration>,
     /// Warn (exit status 1) if more than PERCENT of space or inodes is used
     ///
-    /// The percentages are those of df(1): rounded up, and without reserved blocks.
+    /// The percentages are those of df(1): rounded up, and without reserved blocks. Files that cannot
+    /// be read cause warnings, but not exit status 1. With -q, only the warnings about PERCENT are
+    /// printed, and the files are not read.
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Monitoring")]
     pub(crate) threshold: Option<f64>,
     #[command(flatten)]

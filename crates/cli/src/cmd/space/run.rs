@@ -7,7 +7,7 @@ use std::time::Instant;
 use ::show::units::{count, duration, plural};
 use archive::Users;
 use base::{Capacity, Warning, WarningReason};
-use space::{Bill, ExaminedMount};
+use space::{Bill, ExaminedMount, read_capacity};
 use walk::{DEADLINE, Diagnostics};
 
 use super::show;
@@ -22,24 +22,43 @@ const SCHEMA: &str = "fathom.space/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let dir = args.dir.as_bytes();
-    let view = ExaminedMount::of_directory(dir, args.deadline.unwrap_or(DEADLINE))?;
+    let deadline = args.deadline.unwrap_or(DEADLINE);
+    let is_quiet = out.quiet && !out.json;
+    let is_monitored = args.monitor.report.is_some() || args.monitor.metrics.is_some();
+    if let Some(most) = args.threshold
+        && is_quiet
+        && !is_monitored
+    {
+        // statfs(2) suffices, also for a file and for a file system of the kernel.
+        let (capacity, fstype) = read_capacity(dir, deadline)?;
+        let above = threshold_warnings(dir, &fstype, &capacity, most);
+        out.warn(&above);
+        return Ok(above.len());
+    }
+    let view = ExaminedMount::of_directory(dir, deadline)?;
     let diagnostics = Diagnostics::default();
     let mut bill = watch_walk(out.messages(), &diagnostics, || view.examine(&diagnostics))?;
-    if let Some(most) = args.threshold {
-        let kinds = above_threshold(&bill.capacity, most).into_iter();
-        bill.warnings
-            .extend(kinds.map(|kind| Warning::about(dir, kind)));
-    }
+    let above = args
+        .threshold
+        .map(|most| threshold_warnings(dir, &bill.fstype, &bill.capacity, most));
+    bill.warnings.extend(above.iter().flatten().cloned());
     add_facts(&bill, out);
+    if let Some(above) = &above
+        && is_quiet
+    {
+        out.warn(above);
+        return Ok(above.len());
+    }
     let seconds = start.elapsed().as_secs_f64();
     let users = Users::read();
     let report = show::SpaceReport {
         dir,
         bill: &bill,
+        threshold: args.threshold,
         users: &users,
         seconds,
     };
-    out.report(SCHEMA, &report, &bill.warnings, || {
+    let warnings = out.report(SCHEMA, &report, &bill.warnings, || {
         let zone = Zone::local();
         out.data(show::text(&report, args.top, &zone, out.table_style()))?;
         let calls = gate::meter::tally().calls();
@@ -51,7 +70,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             count(calls)
         ));
         Ok(())
-    })
+    })?;
+    // Files that cannot be read do not change the percentages of df(1).
+    Ok(above.map_or(warnings, |above| above.len()))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +84,15 @@ enum WarningKind {
 }
 
 impl WarningReason for WarningKind {}
+
+/// The warnings that a file system is above `--threshold`. Read-only images are always full.
+fn threshold_warnings(dir: &[u8], fstype: &[u8], capacity: &Capacity, most: f64) -> Vec<Warning> {
+    if mounts::is_read_only_image(fstype) {
+        return Vec::new();
+    }
+    let kinds = above_threshold(capacity, most).into_iter();
+    kinds.map(|kind| Warning::about(dir, kind)).collect()
+}
 
 /// Compares the percentages of df(1), as they are printed, with `--threshold`.
 fn above_threshold(capacity: &Capacity, most: f64) -> Vec<WarningKind> {
@@ -99,8 +129,9 @@ fn add_facts(bill: &Bill, out: &Out) {
         out.facts.add("used_ratio", help, percent as f64 / 100.0);
     }
     let unaccounted = "Used space that is not accounted for";
-    out.facts
-        .add("unaccounted_bytes", unaccounted, bill.unaccounted());
+    if let Some(bytes) = bill.unaccounted() {
+        out.facts.add("unaccounted_bytes", unaccounted, bytes);
+    }
     let mut kinds: BTreeMap<&str, i64> = BTreeMap::new();
     for item in &bill.items {
         *kinds.entry(item.kind.name()).or_default() += item.bytes;

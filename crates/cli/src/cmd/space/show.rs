@@ -13,7 +13,7 @@ use show::shell::quoted;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
-use space::{AgeSums, Bill, Item, ItemKind, ItemPart, OwnerSums, Remedy};
+use space::{AgeSums, Bill, Holder, InodeSums, Item, ItemKind, ItemPart, OwnerSums, Remedy};
 use walk::group::AGES;
 
 use crate::cmd::groups::or_number;
@@ -23,6 +23,8 @@ pub(crate) struct SpaceReport<'a> {
     /// The directory as given by the user.
     pub(crate) dir: &'a [u8],
     pub(crate) bill: &'a Bill,
+    /// `--threshold`: above this percentage, inodes are scarce.
+    pub(crate) threshold: Option<f64>,
     pub(crate) users: &'a Users,
     pub(crate) seconds: f64,
 }
@@ -36,7 +38,7 @@ json_object!(SpaceReport<'_>, |report| {
     "used": report.bill.capacity.used,
     "available": report.bill.capacity.available,
     "percent": report.bill.capacity.df_percent(),
-    "inodes": inodes(&report.bill.capacity),
+    "inodes": inodes(report.bill),
     "items": List(|item| ItemJson { item, users: report.users }, &report.bill.items),
     "unaccounted": report.bill.unaccounted(),
     "owners": List(|sums| OwnerJson { sums, users: report.users }, &report.bill.owners),
@@ -48,20 +50,35 @@ json_object!(SpaceReport<'_>, |report| {
 });
 
 /// The inodes of a file system with a fixed number of them.
-struct InodesJson {
+struct InodesJson<'a> {
     total: u64,
     used: u64,
     percent: u64,
+    places: &'a [InodeSums],
 }
 
-json_object!(InodesJson, |it| {
+json_object!(InodesJson<'_>, |it| {
     "total": it.total,
     "used": it.used,
     "percent": it.percent,
+    "places": List(InodePlaceJson, it.places),
 });
 
-fn inodes(capacity: &Capacity) -> Option<InodesJson> {
+/// The inodes of a directory, or of the deleted files of a process.
+struct InodePlaceJson<'a>(&'a InodeSums);
+
+json_object!(InodePlaceJson<'_>, |it| {
+    "kind": it.0.kind.name(),
+    name "path": it.0.path.as_deref(),
+    "pid": it.0.holder.as_ref().and_then(|holder| holder.pid),
+    name "program": it.0.holder.as_ref().map(|holder| &holder.program[..]),
+    "inodes": it.0.inodes,
+});
+
+fn inodes(bill: &Bill) -> Option<InodesJson<'_>> {
+    let capacity = &bill.capacity;
     Some(InodesJson {
+        places: &bill.inodes,
         total: capacity.inodes,
         used: capacity.inodes_used,
         percent: capacity.inodes_df_percent()?,
@@ -87,11 +104,13 @@ json_object!(ItemJson<'_>, |it| {
     "part": it.item.part.map(ItemPart::name),
     "bytes": it.item.bytes,
     "in_used": it.item.is_in_used,
+    "exact": it.item.is_exact,
     name "path": it.item.path.as_deref(),
     name "owner": it.item.owner.map(|owner| or_number(it.users.user(owner), owner)).as_deref(),
     "pid": it.item.holder.as_ref().and_then(|holder| holder.pid),
     name "program": it.item.holder.as_ref().map(|holder| &holder.program[..]),
     "processes": it.item.holder.as_ref().filter(|holder| holder.pid.is_some()).map(|holder| holder.processes),
+    "fd": it.item.holder.as_ref().and_then(|holder| holder.fd),
     "inode": it.item.ino,
     "since": it.item.since.map(|time| utc(time.sec)),
     "frees": frees(it.item),
@@ -208,6 +227,7 @@ pub(crate) fn text(report: &SpaceReport<'_>, top: usize, zone: &Zone, style: Tab
     let mut text = head(report, style);
     text += &items(report, &shown, top, style);
     text += &rest(report, style);
+    text += &inode_places(report, top, style);
     text += &divisions(report, style);
     text += &freeable(report, &shown, zone, style);
     text
@@ -258,22 +278,62 @@ fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
             "░".repeat(free)
         );
     }
-    text += &scarce_inodes(capacity, style);
+    if has_scarce_inodes(report) {
+        text += &style.wrapped(&format!(
+            "inodes: {} of {} used ({})",
+            count(capacity.inodes_used),
+            count(capacity.inodes),
+            whole_percent(capacity.inodes_df_percent())
+        ));
+    }
     text + "\n"
 }
 
-/// A line about the inodes of a file system that has hardly any left; empty for others.
-fn scarce_inodes(capacity: &Capacity, style: TableStyle) -> String {
-    let percent = capacity.inodes_percent();
-    if percent.is_none_or(|percent| percent < Capacity::NEARLY_FULL) {
+/// Whether the file system has few inodes left, or more are used than `--threshold` allows.
+fn has_scarce_inodes(report: &SpaceReport<'_>) -> bool {
+    let capacity = &report.bill.capacity;
+    let is_full = |percent: f64| percent >= Capacity::NEARLY_FULL;
+    let is_above = |percent: u64| report.threshold.is_some_and(|most| percent as f64 > most);
+    capacity.inodes_percent().is_some_and(is_full)
+        || capacity.inodes_df_percent().is_some_and(is_above)
+}
+
+/// The directories and processes with the most inodes, if inodes are scarce.
+fn inode_places(report: &SpaceReport<'_>, top: usize, style: TableStyle) -> String {
+    let bill = report.bill;
+    if !has_scarce_inodes(report) || bill.inodes.is_empty() {
         return String::new();
     }
-    style.wrapped(&format!(
-        "inodes: {} of {} used ({})",
-        count(capacity.inodes_used),
-        count(capacity.inodes),
-        whole_percent(capacity.inodes_df_percent())
-    ))
+    let has_holders = bill.inodes.iter().any(|it| it.holder.is_some());
+    let mut heads = vec![
+        ("INODES", Align::Right),
+        ("OF USED", Align::Right),
+        ("WHERE", Align::Left),
+        ("KIND", Align::Left),
+    ];
+    heads.extend(has_holders.then_some(("HELD BY", Align::Left)));
+    let mut table = Table::new(&heads, 0);
+    let mut row = |inodes: u64, place: String, kind: &str, holder: String| {
+        let share = percent(inodes, bill.capacity.inodes_used);
+        let cells = [count(inodes), share, place, kind.to_owned(), holder];
+        table.row(cells.into_iter().take(heads.len()), RowColour::Plain);
+    };
+    let (largest, more) = bill.inodes.split_at(bill.inodes.len().min(top));
+    for it in largest {
+        let place = match &it.path {
+            Some(path) => printable(path).into_owned(),
+            None => plural(it.inodes, "file", "files"),
+        };
+        let holder = it.holder.as_ref().map_or(String::new(), held_by);
+        row(it.inodes, place, it.kind.name(), holder);
+    }
+    if !more.is_empty() {
+        let inodes = more.iter().map(|it| it.inodes).sum();
+        let place = format!("({} more)", count(more.len() as u64));
+        row(inodes, place, "", String::new());
+    }
+    table.keep(4);
+    format!("\n{}\n", table.to_text(style.width, style.color))
 }
 
 /// A percentage of df(1): `28 %`.
@@ -290,6 +350,18 @@ fn percent(part: u64, whole: u64) -> String {
             share if share < 10.0 && share > 0.0 => format!("{share:.1} %"),
             share => format!("{share:.0} %"),
         },
+    }
+}
+
+/// The percentage of an item, negative for bytes that other items count more than once.
+fn share(bytes: i64, used: u64) -> String {
+    let share = percent(bytes.unsigned_abs(), used);
+    if bytes >= 0 || used == 0 {
+        return share;
+    }
+    match share.strip_prefix('<') {
+        Some(least) => format!(">-{least}"),
+        None => format!("-{share}"),
     }
 }
 
@@ -345,7 +417,7 @@ fn items(
         let bytes = sum(more.iter().map(|it| &*it.item));
         let mut cells: [String; 6] = Default::default();
         cells[0] = signed(bytes);
-        cells[1] = percent(bytes.max(0).cast_unsigned(), bill.capacity.used);
+        cells[1] = share(bytes, bill.capacity.used);
         let files: usize = more.iter().map(|it| it.files).sum();
         cells[2] = format!("({} more)", count(files as u64));
         row(cells, RowColour::Plain);
@@ -378,26 +450,25 @@ fn cells(shown: &SpaceRow<'_>, report: &SpaceReport<'_>) -> [String; 6] {
     let owner = item.owner.map_or(String::new(), |owner| {
         printable(&or_number(report.users.user(owner), owner)).into_owned()
     });
-    let holder = item.holder.as_ref().map_or(String::new(), |holder| {
-        let program = printable(&holder.program);
-        match (holder.pid, holder.processes) {
-            (None, _) => program.into_owned(),
-            (Some(pid), 0 | 1) => format!("{program} (PID {pid})"),
-            (Some(pid), n) => format!("{program} (PID {pid} and {} more)", n - 1),
-        }
-    });
-    let share = match item.bytes {
-        bytes if bytes < 0 => "-".to_owned(),
-        bytes => percent(bytes.cast_unsigned(), report.bill.capacity.used),
-    };
+    let holder = item.holder.as_ref().map_or(String::new(), held_by);
     [
         signed(item.bytes),
-        share,
+        share(item.bytes, report.bill.capacity.used),
         place,
         item.kind.name().to_owned(),
         owner,
         holder,
     ]
+}
+
+/// The program that holds a deleted file, or the loop device.
+fn held_by(holder: &Holder) -> String {
+    let program = printable(&holder.program);
+    match (holder.pid, holder.processes) {
+        (None, _) => program.into_owned(),
+        (Some(pid), 0 | 1) => format!("{program} (PID {pid})"),
+        (Some(pid), n) => format!("{program} (PID {pid} and {} more)", n - 1),
+    }
 }
 
 /// The name of a part of the metadata or of the reserve.
@@ -411,6 +482,7 @@ fn place(kind: ItemKind, part: ItemPart) -> &'static str {
         ItemPart::System => "tree of chunks",
         ItemPart::CopyOnWrite => "blocks that are being copied",
         ItemPart::Root => "for root",
+        ItemPart::User => "for a user (resuid=, resgid=)",
         ItemPart::FileSystem => "for the file system",
         ItemPart::ForMetadata => "for metadata",
         ItemPart::AtLeast => "counted more than once, at least",
@@ -421,7 +493,13 @@ fn place(kind: ItemKind, part: ItemPart) -> &'static str {
 
 /// A line with the used space that no item accounts for.
 fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
-    let unaccounted = report.bill.unaccounted();
+    let Some(unaccounted) = report.bill.unaccounted() else {
+        let text = format!(
+            "how much is not accounted for is unknown: {}",
+            report.bill.inexact().map_or("", uncertainty)
+        );
+        return style.wrapped(&text);
+    };
     let share = percent(unaccounted.unsigned_abs(), report.bill.capacity.used);
     let text = match unaccounted {
         0 => "all of it is accounted for".to_owned(),
@@ -439,6 +517,15 @@ fn rest(report: &SpaceReport<'_>, style: TableStyle) -> String {
         _ => "",
     };
     style.wrapped(&(text + why))
+}
+
+/// The reason why the size of an item is not exact.
+fn uncertainty(item: &Item) -> &'static str {
+    match (item.kind, item.part) {
+        (_, Some(ItemPart::AtLeast)) => "the number of shared bytes is a minimum",
+        (ItemKind::Deleted, _) => "the size of the deleted file is an estimate",
+        _ => "the size of the metadata is an estimate",
+    }
 }
 
 /// The files by owner and by age, one line each.
@@ -541,7 +628,12 @@ fn advice(shown: &SpaceRow<'_>) -> String {
             let pid = holder
                 .pid
                 .map_or(String::new(), |pid| format!(" (PID {pid})"));
-            format!("end or restart {program}{pid}: {comment}")
+            match (holder.pid, holder.fd) {
+                (Some(id), Some(fd)) if shown.files == 1 => {
+                    format!("end or restart {program}{pid}, or : > /proc/{id}/fd/{fd}  # {comment}")
+                }
+                _ => format!("end or restart {program}{pid}: {comment}"),
+            }
         }
         (None, None) if item.kind == ItemKind::Deleted => {
             format!("find who holds it (a container, an NFS client, the kernel): {comment}")
@@ -563,4 +655,17 @@ fn since(time: Option<Time>, zone: &Zone) -> String {
             .map_or(&text[..], |(minutes, _)| minutes);
         format!(", since {minutes}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_item_has_a_negative_percentage() {
+        assert_eq!(share(5, 100), "5.0 %");
+        assert_eq!(share(-12, 100), "-12 %");
+        assert_eq!(share(-1, 100_000), ">-0.1 %");
+        assert_eq!(share(-1, 0), "-");
+    }
 }

@@ -7,7 +7,7 @@ use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size, sized};
 
-use crate::cmd::levels::{archive_cell, local_date, utc_date};
+use crate::cmd::levels::{archive_cell, local_date, unread_line, utc_date};
 use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
@@ -103,6 +103,7 @@ json_object!(OneDump<'_>, |dump| {
     "restorable": dump.checked().is_restorable,
     "members": dump.checked().archive.as_ref().map(|archive| archive.members),
     "damaged": dump.checked().archive.as_ref().map(|archive| archive.damaged),
+    "unread": dump.chains.history.dumps()[dump.at].unread.count,
 });
 
 impl Chains<'_> {
@@ -130,6 +131,7 @@ impl Chains<'_> {
                 .as_ref()
                 .map(|archive| count(archive.members));
             let (status, tone) = match (checked.is_restorable, &checked.archive) {
+                (true, _) if !dump.unread.is_empty() => ("incomplete", RowColour::Bad),
                 (true, _) => ("ok", RowColour::Plain),
                 (false, Some(archive)) if archive.damaged > 0 => ("damaged", RowColour::Bad),
                 (false, Some(_)) => ("not restorable", RowColour::Bad),
@@ -147,6 +149,8 @@ impl Chains<'_> {
             table.row(cells, tone);
         }
         let mut text = table.to_text(style.width, style.color);
+        let dumps = self.history.dumps().iter().zip(0..);
+        text.extend(dumps.map(|(dump, at)| unread_line(dump, at)));
         if let (Some(dir), Some(compared)) = (self.against, self.checked.compared) {
             let entries = plural(compared.entries, "entry", "entries");
             text += &format!("the newest dump compared with '{}': ", printable(dir));

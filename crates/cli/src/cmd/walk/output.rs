@@ -14,11 +14,11 @@ use walk::{
     WalkedMount,
 };
 
-use super::lines;
+use super::lines::{self, Lines};
 use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::LineOutput;
-use crate::args::output::{Format, OutputArgs, SortKey};
+use crate::args::output::{Format, OutputArgs, SortKey, group_order};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
@@ -91,7 +91,8 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
         );
     }
     let is_list = format.is_list() || format == Format::Ncdu;
-    if is_list && !is_grouped && (out.json || args.top.is_some()) {
+    let has_unfit_top = args.top.is_some() && format == Format::Ncdu;
+    if is_list && !is_grouped && (out.json || has_unfit_top) {
         let option = if out.json { "--json" } else { "--top" };
         return Err(
             Error::new(format!("{option} cannot be used with this --format"))
@@ -102,8 +103,8 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
         && format != Format::Du
         && !is_grouped
     {
-        let is_of_files =
-            format == Format::Summary && matches!(sort, SortKey::Bytes | SortKey::Allocated);
+        let lists_files = format == Format::Summary || format.is_list() && args.top.is_some();
+        let is_of_files = lists_files && matches!(sort, SortKey::Bytes | SortKey::Allocated);
         match (is_of_files, args.top) {
             (true, Some(_)) => {}
             (true, None) => {
@@ -124,9 +125,9 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
 
 /// The fields of an entry that the output needs, in addition to those for predicates.
 pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
-    match args.group_by {
-        None => lines::fields(format),
-        Some(_) => Fields::all(),
+    match args.group_by.is_some() || args.top.is_some() {
+        false => lines::fields(format),
+        true => Fields::all(),
     }
 }
 
@@ -136,12 +137,40 @@ impl OutputRequest<'_> {
         if self.args.group_by.is_some() {
             return self.groups(source, out);
         }
-        match self.format {
-            format if format.is_list() => list(source, format, out),
-            Format::Du => self.usage(source, out),
-            Format::Ncdu => export(source, out),
+        match (self.format, self.args.top) {
+            (format, Some(most)) if format.is_list() => self.largest(source, most, out),
+            (format, None) if format.is_list() => list(source, format, out),
+            (Format::Du, _) => self.usage(source, out),
+            (Format::Ncdu, _) => export(source, out),
             _ => self.summary(source, out),
         }
+    }
+
+    /// Prints the largest files of `--top` in a format with one line per entry.
+    fn largest(&self, source: &dyn Source, most: usize, out: &Out) -> Outcome {
+        let is_by_size = self.args.sort == Some(SortKey::Bytes);
+        let largest = Largest::new(most, is_by_size);
+        let largest = match self.format {
+            Format::Paths | Format::Paths0 => largest,
+            _ => largest.with_metadata(),
+        };
+        let emitted = source.emit(&largest, out.messages())?;
+        let files = largest.into_files();
+        out.names(|to| {
+            to.write_all(lines::head(self.format))?;
+            let mut lines = Lines::new(self.format);
+            files.iter().try_for_each(|file| {
+                lines.top(
+                    &file.path,
+                    &file.meta.as_deref().copied().unwrap_or_default(),
+                );
+                to.write_all(&lines.buffer)?;
+                lines.buffer.clear();
+                Ok(())
+            })
+        })?;
+        out.warn(&emitted.warnings);
+        Ok(emitted.warnings.len())
     }
 
     /// Prints the groups of `--group-by`.
@@ -152,10 +181,7 @@ impl OutputRequest<'_> {
         let by = field.group_by(self.time);
         let groups = Groups::new(by);
         let emitted = source.add_up(&groups, out.messages())?;
-        let order = self
-            .args
-            .sort
-            .map_or(GroupOrder::Allocated, SortKey::of_groups);
+        let order = group_order(self.args, field);
         let users = Users::read();
         let groups = NamedGroups {
             by,
@@ -208,6 +234,9 @@ impl OutputRequest<'_> {
         };
         let figures = result.figures();
         out.report_measured(self.schema, result, figures, &all.warnings, || {
+            if out.quiet && top.is_none() {
+                return Ok(());
+            }
             out.text_pieces(|put| {
                 put(&show::totals_text(&totals, seconds, &emitted.parts));
                 if let Some(top) = &top {
@@ -260,6 +289,7 @@ impl OutputRequest<'_> {
             put(&show::means_text(&totals, seconds, &emitted.parts));
         })?;
         source.note(&totals, &emitted, out);
+        note_ranks(None, emitted.kept, out);
         out.warn(&emitted.warnings);
         Ok(emitted.warnings.len())
     }

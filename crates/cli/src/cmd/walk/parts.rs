@@ -21,7 +21,7 @@ use crate::out::create_directories;
 use crate::ranks::resume::{EarlierPart, EarlierParts, PIECES};
 use crate::ranks::{
     WRITING_CATALOG, agree, check_outside, create_dir, create_on_all, create_output, has_old_part,
-    of_first, part_of_run,
+    names_file, of_first, part_of_run,
 };
 
 /// The catalog of a walk, or the directory with its parts.
@@ -35,6 +35,14 @@ pub(super) struct Parts {
     ranks: u32,
     /// For each piece, whether an earlier attempt has finished it.
     pub(super) is_kept: Vec<bool>,
+}
+
+/// Whether the ranks of an MPI job write parts to a directory. The only rank of a job writes a
+/// single catalog to a name such as `srv.parquet`.
+fn writes_parts(request: &Request<'_>, catalog: &[u8], team: &dyn Team) -> bool {
+    let args = request.args;
+    let is_file = || !args.resume && args.run.is_none() && names_file(catalog);
+    team.is_job() && !(team.is_alone() && is_file())
 }
 
 impl Parts {
@@ -56,7 +64,9 @@ impl Parts {
             is_kept: vec![false],
         };
         match &request.selection.shard {
-            _ if !team.is_alone() => parts.prepare_ranks(request, team)?,
+            _ if writes_parts(request, dir.as_bytes(), team) => {
+                parts.prepare_ranks(request, team)?;
+            }
             Some(shard) => parts.prepare_shard(shard, request)?,
             None => {}
         }

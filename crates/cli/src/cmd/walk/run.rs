@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use catalog::query::DataSet;
 use catalog::{Catalog, SealedCatalog};
-use team::{SingleProcess, Team};
+use team::{SingleProcess, Team, launched_size};
 use walk::predicate::Predicates;
 use walk::predicate::select::{SelectionSink, is_empty_directory};
 use walk::{Diagnostics, EngineKind, Shard, Sink, SinkPair, Totals, WalkOptions, walk_together};
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// mounts forks.
 fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
     match args.shard.is_none() && ranks::is_job() {
-        true => check_for_ranks(args)?,
+        true if ranks::are_several() => check_for_ranks(args)?,
+        true => {}
         false => args.load.apply(1),
     }
     let mut request = Request::new(args, out)?;
@@ -51,7 +52,11 @@ fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
 
 fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: &Out) -> Outcome {
     start_together("walks", &args.dirs, args, team)?;
-    let request = agree(team, request)?;
+    let checked = match team.is_alone() {
+        true => Ok(()),
+        false => check_for_ranks(args),
+    };
+    let request = agree(team, checked.and(request))?;
     if args.explain {
         if team.rank() > 0 {
             return Ok(0);
@@ -65,9 +70,14 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
         return Ok(explained);
     }
     if args.compare {
+        // Each engine runs in a forked process, but MPI has started threads in this one.
+        if team.is_job() && launched_size() != Some(1) {
+            return Err(Error::new("--compare cannot be used after MPI has started")
+                .with_hint("run it with env -u PMIX_RANK -u PMI_RANK"));
+        }
         return compare::run(&request.options, args.trials, out);
     }
-    if team.is_alone() && args.shard.is_none() {
+    if !team.is_job() && args.shard.is_none() {
         let given = [(args.resume, "--resume"), (args.run.is_some(), "--run")];
         if let Some((_, option)) = given.iter().find(|(is_given, _)| *is_given) {
             let message = format!("{option} requires --shard or mpirun");
@@ -113,7 +123,7 @@ impl Source for FileSystem<'_> {
             team: self.team,
         };
         let mut emitted = watch_walk(wanted, &diagnostics, || pieces.walk())?;
-        let is_resumed = self.request.args.resume && !self.team.is_alone();
+        let is_resumed = self.request.args.resume && self.team.is_job();
         emitted.kept = parts.filter(|_| is_resumed).map(|parts| parts.kept());
         emitted.seconds = start.elapsed().as_secs_f64();
         Ok(emitted)
@@ -222,7 +232,7 @@ impl Pieces<'_> {
     }
 }
 
-/// Refuses options that the ranks of an MPI job do not support.
+/// Refuses options that several ranks of an MPI job do not support.
 fn check_for_ranks(args: &Args) -> Result<(), Error> {
     args.excludes.globs.check_for_ranks()?;
     let output = &args.output;
@@ -240,8 +250,12 @@ fn check_for_ranks(args: &Args) -> Result<(), Error> {
         () if output.top.is_some() => "--top",
         () => return Ok(()),
     };
-    Err(Error::new(format!(
+    Err(cannot_be_used(option))
+}
+
+fn cannot_be_used(option: &str) -> Error {
+    Error::new(format!(
         "{option} cannot be used by the ranks of an MPI job"
     ))
-    .with_hint("write parts with --catalog, and use fathom query on all of them"))
+    .with_hint("write parts with --catalog, and use fathom query on all of them")
 }

@@ -32,6 +32,13 @@ pub(crate) fn saving_changes<'a>(
     changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
 }
 
+/// The elapsed time that a change saves, if the report shows savings of CPU time, and the elapsed
+/// time is much more.
+pub(crate) fn elapsed_saving(account: &AccountReport<'_>, change: &WhatIfChange) -> Option<f64> {
+    let elapsed = change.much_elapsed();
+    elapsed.filter(|_| account.what_if.elapsed.is_none())
+}
+
 /// Names the changes whose calls are too few or too short for an estimate; `None` if there is no
 /// such change.
 pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
@@ -53,22 +60,25 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
         Some(_) => ("ELAPSED", "%ELAPSED"),
         None => ("CPU TIME", "%CPU"),
     };
-    let columns = [
-        (time, Right),
-        (percent, Right),
-        ("CALLS", Right),
-        ("1974 MODEL", Right),
-        ("CHANGE", Left),
-    ];
+    let has_elapsed =
+        saving_changes(account).any(|change| elapsed_saving(account, change).is_some());
+    let mut columns = vec![(time, Right), (percent, Right)];
+    if has_elapsed {
+        columns.push(("ELAPSED", Right));
+    }
+    columns.extend([("CALLS", Right), ("1974 MODEL", Right), ("CHANGE", Left)]);
     let mut table = Table::new(&columns, 0);
     for change in saving_changes(account) {
-        let cells = [
-            duration(change.seconds),
-            format!("{:.1}", change.percent),
+        let mut cells = vec![duration(change.seconds), format!("{:.1}", change.percent)];
+        if has_elapsed {
+            let elapsed = elapsed_saving(account, change);
+            cells.push(duration(elapsed.unwrap_or(change.seconds)));
+        }
+        cells.extend([
             count(u64::try_from(change.calls).unwrap_or_default()),
             duration(change.overhead.max(0.0)),
             change.kind.name().to_owned(),
-        ];
+        ]);
         let tone = match change.advised {
             true => RowColour::Plain,
             false => RowColour::Dim,
@@ -85,7 +95,7 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
         None => "CPU time",
     };
     format!(
-        "Estimated savings of {} {time}. 1974 MODEL is {} for each call avoided. Call prices: {}.",
+        "Estimated savings, of {} of {time}. 1974 MODEL is {} for each call avoided. Call prices: {}.",
         duration(account.what_if.all()),
         duration(account.what_if.fixed / 1e9),
         account.price_source

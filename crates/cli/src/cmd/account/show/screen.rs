@@ -13,7 +13,7 @@ use show::units::{count, duration};
 use crate::out::seconds;
 
 use super::how::{advice, explain_meter};
-use super::savings::{saving_changes, too_short_sentence};
+use super::savings::{elapsed_saving, saving_changes, too_short_sentence};
 use super::waits::waits_sentence;
 use super::words::{average, line};
 use super::{calls_table, head};
@@ -117,8 +117,12 @@ pub(crate) fn screen_text(
 }
 
 fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
-    let mut changes = saving_changes(account).filter(|change| change.advised);
-    let best: Vec<_> = changes.by_ref().take(SAVINGS).collect();
+    let changes = saving_changes(account).filter(|change| change.advised);
+    let mut best: Vec<_> = changes.collect();
+    // A change that avoids waits saves little CPU time, but may save most of the elapsed time.
+    let saved = |change: &WhatIfChange| elapsed_saving(account, change).unwrap_or(change.seconds);
+    best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
+    best.truncate(SAVINGS);
     if best.is_empty() {
         let none = too_short_sentence(account).map(|_| "too short to estimate");
         return line(
@@ -130,34 +134,35 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
         Some(_) => "%ELAPSED",
         None => "%CPU",
     };
-    let columns = [
-        ("SAVES", Align::Right),
-        (percent, Align::Right),
-        ("CHANGE", Align::Left),
-        ("WHAT TO DO", Align::Left),
-    ];
+    let mut columns = vec![("SAVES", Align::Right), (percent, Align::Right)];
+    let has_elapsed = best
+        .iter()
+        .any(|change| elapsed_saving(account, change).is_some());
+    if has_elapsed {
+        columns.push(("ELAPSED", Align::Right));
+    }
+    columns.extend([("CHANGE", Align::Left), ("WHAT TO DO", Align::Left)]);
     let to_do = |change: &WhatIfChange| advice(change.kind, main_program(account, change.kind));
     let table = |columns: &[_]| {
         let mut table = Table::new(columns, best.len());
         for change in &best {
-            let cells = [
-                duration(change.seconds),
-                format!("{:.1}", change.percent),
-                change.kind.name().to_owned(),
-                to_do(change).to_owned(),
-            ];
+            let mut cells = vec![duration(change.seconds), format!("{:.1}", change.percent)];
+            if has_elapsed {
+                cells.push(duration(saved(change)));
+            }
+            cells.extend([change.kind.name().to_owned(), to_do(change).to_owned()]);
             table.row(cells.into_iter().take(columns.len()), RowColour::Plain);
         }
         table
     };
-    let whole = table(&columns);
+    let whole = table(&columns[..]);
     let uncut = whole.to_text(None, style.color);
     if whole.to_text(style.width, style.color) == uncut {
         return format!("\n{uncut}");
     }
     // A narrow terminal would truncate the advice in the table, so print the advice below the
     // table.
-    let short = table(&columns[..3]).to_text(style.width, style.color);
+    let short = table(&columns[..columns.len() - 1]).to_text(style.width, style.color);
     let advice = best.iter().map(|change| {
         let advice = format!("{}: {}", change.kind.name(), to_do(change));
         line(style, &advice)
@@ -263,8 +268,8 @@ mod tests {
         account.groups = Groups::Program;
         let text = screen_text(&account, style, Rows::SCREEN, false);
         for line in [
-            "SAVES %CPU CHANGE       WHAT TO DO",
-            "5.00 ms  0.5 cache-misses cache failed lookups, or list the directory once",
+            "SAVES %CPU ELAPSED CHANGE       WHAT TO DO",
+            "5.00 ms  0.5 20.0 ms cache-misses cache failed lookups, or list the directory once",
             "   TIME CALLS ERRORS PER CALL SYSTEM CALL",
             "1.20 ms   120     20  10.0 µs openat",
             "   TIME CALLS ERRORS PER CALL DIRECTORY",
@@ -279,6 +284,48 @@ mod tests {
     }
 
     #[test]
+    fn change_that_saves_most_elapsed_time_comes_first() {
+        let mut account = report(b"/usr/bin/x");
+        let mut what_if = account.what_if.clone();
+        let misses = what_if.changes[0].clone();
+        what_if.changes.push(WhatIfChange {
+            kind: ChangeKind::Spare(PatternFix::SyncOnce),
+            seconds: 23.7e-6,
+            percent: 0.01,
+            elapsed: Some(0.577),
+            ..misses
+        });
+        // A saving of CPU time only has no elapsed time of its own.
+        what_if.changes[0].elapsed = Some(0.006);
+        account.what_if = &what_if;
+        let style = TableStyle {
+            width: Some(100),
+            ..TableStyle::default()
+        };
+        let text = screen_text(&account, style, Rows::SCREEN, false);
+        let rows: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.contains("SAVES"))
+            .collect();
+        assert!(
+            rows[1].contains("23.7 µs") && rows[1].contains(" 577 ms sync-once"),
+            "{text}"
+        );
+        assert!(rows[2].contains(" 5.00 ms cache-misses"), "{text}");
+        // Without such a change, the table has no column of elapsed times.
+        what_if_without(&mut account);
+        let text = screen_text(&account, style, Rows::SCREEN, false);
+        assert!(text.contains("SAVES %CPU CHANGE"), "{text}");
+    }
+
+    /// Leaves only the first change, whose calls did not wait.
+    fn what_if_without(account: &mut AccountReport<'_>) {
+        let mut what_if = account.what_if.clone();
+        what_if.changes.truncate(1);
+        account.what_if = Box::leak(Box::new(what_if));
+    }
+
+    #[test]
     fn advice_is_wrapped_on_a_narrow_terminal() {
         let style = TableStyle {
             width: Some(40),
@@ -287,7 +334,7 @@ mod tests {
         let text = screen_text(&report(b"/usr/bin/x"), style, Rows::SCREEN, false);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let advice = "cache-misses: cache failed lookups, or list the directory once";
-        assert!(text.contains("\n  SAVES %CPU CHANGE\n"), "{text}");
+        assert!(text.contains("\n  SAVES %CPU ELAPSED CHANGE\n"), "{text}");
         assert!(words.contains(advice), "{text}");
     }
 

@@ -102,9 +102,12 @@ pub(crate) fn change_text(change: &Change) -> String {
                 true => "run Python without -B and PYTHONDONTWRITEBYTECODE, and set",
                 false => "set",
             };
+            let why = match modules {
+                1 => "its directory is not writable",
+                _ => "their directories are not writable",
+            };
             return format!(
-                "{first} PYTHONPYCACHEPREFIX={}: Python compiles {} at each start, because their \
-                 directories are not writable",
+                "{first} PYTHONPYCACHEPREFIX={}: Python compiles {} at each start, because {why}",
                 shell_word(dir),
                 counted(*modules, "module", "modules")
             );

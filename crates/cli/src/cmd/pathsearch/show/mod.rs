@@ -233,6 +233,18 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         let lost = count(metered.lost);
         text += &format!(" {lost} calls were lost: the counts are too low.");
     }
+    if metered.overhead > metered.real / 2 {
+        let [meter, real] =
+            [metered.overhead, metered.real].map(|time| duration(time.as_secs_f64()));
+        text += &format!(
+            " The meter took {meter} of the {real} that were measured, so the times, and the time of \
+             the command's own work, are unreliable{}.",
+            match metered.meter {
+                "bpf" => "",
+                _ => ": --meter bpf has less overhead, and needs root",
+            }
+        );
+    }
     style.wrapped(&text) + "\n"
 }
 
@@ -536,6 +548,24 @@ mod tests {
             user: Duration::ZERO,
             sys: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn a_meter_that_takes_most_of_the_time_is_a_warning() {
+        let style = TableStyle {
+            width: None,
+            tree: false,
+            color: false,
+        };
+        let mut report = sample();
+        assert!(!summary(&report, style, false).contains("unreliable"));
+        report.metered.overhead = Duration::from_micros(1500);
+        let text = summary(&report, style, false);
+        let says = "The meter took 1.50 ms of the 2.00 ms that were measured";
+        assert!(
+            text.contains(says) && text.contains("--meter bpf"),
+            "{text}"
+        );
     }
 
     fn sample_prediction() -> Prediction {

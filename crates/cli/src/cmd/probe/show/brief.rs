@@ -5,6 +5,7 @@ use ::show::table::{Table, TableStyle};
 use ::show::units::{duration, plural, size};
 use probe::{MeasuredFinding, Price, Quantity};
 
+use super::methods::{RAISE_BYTES, hint};
 use super::{Report, compared, heading, target};
 
 /// The names of the properties in words.
@@ -100,14 +101,19 @@ fn io_line(report: Report<'_>) -> String {
     let (read, written) = used.fold((0, 0), |(read, written), used| {
         (read + used.read, written + used.written)
     });
-    let unknown = measured
-        .iter()
-        .filter(|it| it.finding.value().is_none() && !it.finding.is_none());
-    let why = match unknown.count() {
+    let findings = measured.iter().map(|it| &it.finding);
+    let unknown: Vec<_> = findings
+        .filter(|it| it.value().is_none() && !it.is_none())
+        .collect();
+    let mut why = match unknown.len() {
         0 => String::new(),
         1 => " 1 property is unknown: --full says why.".to_owned(),
         n => format!(" {n} properties are unknown: --full says why."),
     };
+    let mut obstacles = unknown.iter().filter_map(|it| it.obstacle());
+    if obstacles.any(|why| hint(why) == RAISE_BYTES) {
+        why += " The limit --max-bytes was too small for some: raise it.";
+    }
     format!(
         "{} read, {} written. --full prints every property and its confidence.{why}",
         size(read),

@@ -23,6 +23,9 @@ pub(crate) fn hinted(why: &Error) -> String {
     }
 }
 
+/// The hint for experiments that the byte limit ended or made inconclusive.
+pub(super) const RAISE_BYTES: &str = "raise --max-bytes";
+
 /// The hint for an error; empty if nothing is known.
 pub(crate) fn hint(why: &Error) -> &'static str {
     match why {
@@ -40,8 +43,7 @@ pub(crate) fn hint(why: &Error) -> &'static str {
             _ => "",
         },
         Error::OutOfTime | Error::TooSlow { .. } => "raise --max-seconds",
-        Error::OutOfBytes => "raise --max-bytes",
-        Error::PassesTooLarge { .. } => "raise --max-bytes",
+        Error::OutOfBytes | Error::LimitedFile { .. } | Error::PassesTooLarge { .. } => RAISE_BYTES,
         Error::UnnamedOnly => "run fathom probe, which creates a named file and removes it",
         Error::CgroupRefused(Errno::ENOENT) => {
             "enable the memory controller: echo +memory >/sys/fs/cgroup/cgroup.subtree_control"

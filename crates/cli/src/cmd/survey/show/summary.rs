@@ -186,18 +186,34 @@ fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
     table.to_text(style.width, style.color) + &scope(survey, style)
 }
 
-/// A sentence: the costs exclude file systems mounted below the directory, as with -x.
+/// A sentence with the file systems of the costs: the walk excludes file systems mounted below the
+/// directory, as with -x, and the price of a call is that of one file system.
 fn scope(survey: &Survey<'_>, style: TableStyle) -> String {
     let (systems, _) = survey.file_systems();
     let below =
         |one: &&FileSystem| one.target != survey.root && below(survey.root, &one.target).is_some();
-    match systems.iter().filter(below).count() as u64 {
-        0 => String::new(),
-        count => style.wrapped(&format!(
-            "scan and nightly backup are of the file system of {}, without the {} below it.",
+    let walked = match systems.iter().filter(below).count() as u64 {
+        0 => None,
+        count => Some(format!(
+            "scan and nightly backup are of the file system of {}, without the {} below it",
             printable(survey.root),
             plural(count, "file system", "file systems")
         )),
+    };
+    let priced = survey.found.gates.as_ref();
+    let priced = priced.filter(|gates| walked.is_some() || gates.dir != survey.root);
+    let priced = priced.map(|gates| {
+        let fstype = gates.report.fstype.as_deref();
+        let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+        format!(
+            "stat and fsync were measured in {}{fstype}",
+            printable(&gates.dir)
+        )
+    });
+    let parts: Vec<String> = walked.into_iter().chain(priced).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => style.wrapped(&format!("{}.", parts.join("; "))),
     }
 }
 

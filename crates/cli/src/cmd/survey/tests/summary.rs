@@ -93,6 +93,9 @@ fn server_with_200_mounts_fits_and_names_the_hung_one_first() {
         line(5).starts_with("/mnt/other") && line(5).contains("not checked"),
         "{text}"
     );
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let scope = "below it; stat and fsync were measured in / (ext4).";
+    assert!(words.contains(scope), "{text}");
     assert!(text.contains(" more, all ok (--full)"), "{text}");
     assert!(text.contains("and 18 more warnings (--full)"), "{text}");
     assert!(

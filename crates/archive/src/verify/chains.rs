@@ -6,15 +6,14 @@ use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use ondisk::pax::{Base, Member};
-use walk::Meta;
+use ondisk::pax::Base;
 use walk::entry::joined;
 
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
 use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
-use crate::dump::member::member_kind;
+use crate::dump::member::as_member;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::History;
 use crate::increment::record::ArchiveStatus;
@@ -269,24 +268,4 @@ pub fn compare_newest(
         });
     }
     Ok((compared, found.take_all(WarningKind::MoreOfThese)))
-}
-
-/// Converts an entry of a catalog to an archive member; `None` for a socket.
-pub(super) fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
-    let kind = member_kind(meta.kind())?;
-    Some(Member {
-        path: if path.is_empty() {
-            b".".to_vec()
-        } else {
-            path.to_vec()
-        },
-        kind,
-        mode: meta.mode,
-        uid: meta.uid,
-        gid: meta.gid,
-        size: meta.size,
-        rdev: meta.rdev,
-        mtime: meta.mtime,
-        ..Member::default()
-    })
 }

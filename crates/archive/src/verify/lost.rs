@@ -5,8 +5,8 @@ use catalog::Reader;
 use catalog::columns::{DIR, NAME, TOP};
 use walk::entry::joined;
 
-use super::chains::as_member;
 use super::{LostMembers, MOST_WARNINGS};
+use crate::dump::member::as_member;
 use crate::error::Result;
 use crate::increment::history::History;
 use crate::plan::in_archive;

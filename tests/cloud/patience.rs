@@ -10,6 +10,7 @@ use super::server::{Server, completes, needs, noise, small_tree, url};
 use crate::support::proxy::{Fault, Request};
 use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
+use crate::support::trees::fix_atimes;
 use crate::support::{fathom, require, run};
 
 /// Makes `many` requests fail, from the first one on for which `begins` is true.
@@ -120,6 +121,7 @@ fn a_store_without_conditional_requests_gets_others_at_once() {
     let tree = server.place().join("tree");
     small_tree(&tree);
     fs::write(tree.join("large"), noise(20 << 20, 1)).unwrap();
+    fix_atimes(&tree);
     const MISSING: &str = "<Error><Code>NotImplemented</Code></Error>";
     let refused = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&refused);

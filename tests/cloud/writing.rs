@@ -18,6 +18,7 @@ use crate::support::proxy::{Fault, Request, kill};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, same_bytes};
 use crate::support::tool::tool;
+use crate::support::trees::fix_atimes;
 use crate::support::{Need, fathom, require, run};
 
 /// A server, and a tree of 40 MiB that does not compress, so that its archive has several parts.
@@ -28,6 +29,7 @@ fn with_tree() -> Server {
     for n in 0..5 {
         fs::write(tree.join(format!("f{n}")), noise(8 << 20, n)).unwrap();
     }
+    fix_atimes(&tree);
     let dump = args!["dump", "tree", "-o", "local.tar"];
     run(fathom(dump).current_dir(server.place())).exits(0);
     server

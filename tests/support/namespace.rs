@@ -1,5 +1,6 @@
 //! A mount namespace for one test.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::thread;
 
@@ -7,6 +8,8 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::reference::mountinfo;
 
 /// Runs `test` in a thread with its own mount namespace, and passes it the path of an empty tmpfs.
 /// Commands and threads that the test starts share the namespace; its mounts disappear when the
@@ -23,15 +26,31 @@ pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
             MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
         )
         .unwrap();
+        let earlier: BTreeSet<u64> = mountinfo().unwrap().iter().map(|mount| mount.id).collect();
         mount("ground", &ground, "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&ground)));
-        // The end of the namespace would unmount it too, but sometimes leaves loop devices
-        // attached.
         let _ = unmount(&ground, UnmountFlags::DETACH);
+        unmount_since(&earlier);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     };
     match thread::scope(|scope| scope.spawn(enter).join()) {
         Ok(value) => value,
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Unmounts everything that was mounted in this namespace since `earlier` was read. The end of the
+/// namespace would do that too, but at some later time: until then, a file system cannot be mounted
+/// again with other options, and loop devices remain attached. Leaves it to the end of the namespace
+/// if the test has covered /proc.
+fn unmount_since(earlier: &BTreeSet<u64>) {
+    let mut tried = BTreeSet::new();
+    while let Ok(mounts) = mountinfo()
+        && let Some(next) = mounts
+            .into_iter()
+            .find(|mount| !earlier.contains(&mount.id) && !tried.contains(&mount.id))
+    {
+        let _ = unmount(&next.target, UnmountFlags::DETACH);
+        tried.insert(next.id);
     }
 }

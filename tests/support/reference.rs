@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -30,15 +31,18 @@ pub(crate) struct Mount {
     pub(crate) hidden: bool,
 }
 
+/// The mounts of this thread's namespace, without any access to the file systems themselves. Fails
+/// without /proc.
+pub(super) fn mountinfo() -> io::Result<Vec<Mount>> {
+    // /proc/self would show the namespace of the process's first thread.
+    let text = fs::read("/proc/thread-self/mountinfo")?;
+    let lines = text.split(|&b| b == b'\n');
+    Ok(lines.filter(|line| !line.is_empty()).map(parse).collect())
+}
+
 /// Every mount at or under `root` in this thread's namespace.
 pub(crate) fn table(root: &Path) -> Vec<Mount> {
-    // /proc/self would show the namespace of the process's first thread.
-    let text = fs::read("/proc/thread-self/mountinfo").unwrap();
-    let mut mounts: Vec<Mount> = text
-        .split(|&b| b == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(parse)
-        .collect();
+    let mut mounts = mountinfo().unwrap();
     let parents: BTreeSet<u64> = mounts.iter().map(|mount| mount.parent).collect();
     mounts.retain(|mount| mount.target.starts_with(root));
     for mount in &mut mounts {

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, IFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid,
@@ -14,6 +15,7 @@ use rustix::fs::{
 };
 
 use super::build::{deep, name, odd_names};
+use super::tool::tool;
 
 /// Pseudo-random numbers, equal for equal seeds (splitmix64).
 #[derive(Debug)]
@@ -48,6 +50,14 @@ impl Dice {
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.roll().to_le_bytes()[0]).collect()
     }
+}
+
+/// Sets the times of last access of a tree into the future. Otherwise, on a file system with
+/// relatime, another program that reads the tree changes them, and dumps made before and after
+/// that differ.
+pub(crate) fn fix_atimes(top: &Path) {
+    let touch = ["-exec", "touch", "-a", "-h", "-d", "1 hour", "{}", "+"];
+    tool(Command::new("find").arg(top).args(touch));
 }
 
 /// Directories with longer paths stay empty, so that each path fits into one system call.

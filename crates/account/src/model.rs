@@ -51,9 +51,9 @@ pub struct CallReplacement {
 /// A set of calls for information.
 #[derive(Clone, Copy, Debug)]
 pub enum GateSet {
-    /// All calls for information.
+    /// All calls that ask for metadata.
     All,
-    /// Only the calls for information with these names.
+    /// Only those with these names.
     These(&'static [&'static str]),
 }
 

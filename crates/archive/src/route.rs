@@ -57,7 +57,7 @@ pub(crate) fn key(name: &[u8]) -> Vec<u8> {
 /// A part of the archive that may have members of a region.
 #[derive(Debug)]
 struct ReadRange {
-    /// Offset of the first member of the part, and its key.
+    /// Offset and sort key of the first member in the range.
     from: u64,
     first: Vec<u8>,
     to: u64,

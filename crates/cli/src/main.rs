@@ -16,9 +16,9 @@
 //! | command | library |
 //! |---|---|
 //! | [`cmd::mounts`] | `mounts`: `table.rs`, and a search of the tree per file in `method/` |
-//! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
-//! | [`cmd::query`], [`cmd::changed`] | `catalog`: modules of the same names; `walk`: `group/` and the output of entries |
-//! | [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names, `increment/` |
+//! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/`; `filter.rs`: excluded names |
+//! | [`cmd::query`], [`cmd::changed`] | `catalog`: modules of the same names; `walk`: `group.rs`, and the output of entries (`cmd/walk/output.rs`) |
+//! | [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names; `increment/`: also the state directory; `compression.rs` chooses, `dump/output.rs` compresses |
 //! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them; `memo.rs`: the model of 1974 |
 //! | [`cmd::compare`] | `account`: the figures of two files in `figures.rs`, ratios of runs in `compare/` |
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
@@ -32,7 +32,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`args`] | the command line as a whole, global flags, flags of several commands (`args/output.rs`: formats and groups), help |
+//! | [`args`] | the command line as a whole, global flags, flags with the same meaning and help in several commands (`args/output.rs`: formats and groups), help |
 //! | [`cmd::selection`], [`cmd::groups`] | flags that exclude entries; groups of entries, for `walk`, `query` and `changed` |
 //! | [`date`] | dates, and their time zone |
 //! | [`error`] | errors of commands, converted from each library's errors |
@@ -44,7 +44,7 @@
 //! | [`progress`] | the progress line |
 //! | [`ranks`], [`rank_warning`] | the ranks of an MPI job |
 //! | [`stats`] | statistics, in the form of the papers' tables |
-//! | [`cmd::levels`] | the dumps of a state directory |
+//! | [`cmd::levels`] | prints the dumps of a state directory |
 //! | [`cmd::metered`] | shared by `account` and `pathsearch`, which run another program |
 #![forbid(unsafe_code)]
 

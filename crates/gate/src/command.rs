@@ -412,8 +412,8 @@ pub fn was_closed(fd: u32) -> bool {
 
 fn restore_closed() {
     for fd in (0..3).filter(|fd| was_closed(*fd)) {
-        // SAFETY: no pointers; the runtime opened it, and nothing in this process, which becomes
-        // another program, uses it.
+        // SAFETY: no pointers; Rust's runtime opened the descriptor, and nothing in this process, which
+        // becomes another program, uses it.
         unsafe { libc::close(fd as c_int) };
     }
 }

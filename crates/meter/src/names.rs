@@ -185,8 +185,8 @@ impl Names {
             // Descriptors that io_uring requests have replaced have stale names.
             let has_ring = std::mem::take(&mut table.has_ring);
             table.close_if(|_, cloexec| cloexec || has_ring);
-            // Replace the kinds of descriptors with a name, too: after the limit of reported calls,
-            // a call that replaces such a descriptor is not reported.
+            // Forget the names of files, sockets and pipes, too: after the limit of reported calls,
+            // a call that makes the number refer to a different file is not reported.
             for (fd, kind) in others {
                 table.set_unnamed(fd, kind, false);
             }

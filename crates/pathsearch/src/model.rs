@@ -99,7 +99,8 @@ pub(crate) fn predict_cold(
     Client::new(tree, *behavior).start(names, |_| 0.0).0
 }
 
-/// The names of a start after its files and symbolic links in `copied` were copied to a local disk.
+/// The names that a program looks up when it starts, after the files and symbolic links in `copied`
+/// were copied to a local disk.
 pub(crate) fn without_copied(
     names: &[NameUse],
     copied: &HashSet<&[u8]>,

@@ -164,7 +164,7 @@ pub enum Remedy {
 pub struct Item {
     /// The kind of the item.
     pub kind: ItemKind,
-    /// The part within the kind; `None` if the kind suffices.
+    /// Which of several items of this kind it is; `None` if a bill has only one.
     pub part: Option<ItemPart>,
     /// The size on the device, in bytes; negative only for [`ItemKind::Shared`].
     pub bytes: i64,

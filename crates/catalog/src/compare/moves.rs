@@ -146,7 +146,7 @@ pub fn merge_renames(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, 
 /// paths.
 struct MovedTree<'a, W> {
     dirs: &'a [Dir<'a>],
-    /// The top of each directory.
+    /// The index of the SRC that each directory is in.
     tops: Vec<u32>,
     old: HashMap<u64, OldName>,
     was_dir: W,

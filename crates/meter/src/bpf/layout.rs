@@ -308,7 +308,8 @@ pub(super) mod kind {
     pub(crate) const LONG: i32 = 10;
 }
 
-/// Fields of the record of a long call, in place of names.
+/// Fields of the record of a long call ([`kind::LONG`]): which descriptors it used. They are where
+/// the records of other calls have names.
 pub(super) mod long {
     use super::task;
 

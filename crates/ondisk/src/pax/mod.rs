@@ -82,7 +82,7 @@ impl FromStr for ArchiveId {
 /// The archive that must be restored before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// No archive: this one is a full dump.
+    /// No base: the archive is a full dump.
     Nothing,
     /// An archive that has no id.
     Unknown,

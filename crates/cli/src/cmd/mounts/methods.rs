@@ -57,7 +57,7 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
 struct Ratio {
     of: &'static str,
     to: &'static str,
-    /// The papers' table that has this ratio.
+    /// The table of the getmnt papers that has the ratio of these two methods.
     table: Option<&'static str>,
     /// Ratios of times, trial by trial. Trials with a time that was too short to measure are
     /// omitted.

@@ -10,13 +10,14 @@ use rustix::fs::{
     AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with,
     utimensat,
 };
+use rustix::mount::MountFlags;
 use serde_json::{Value, json};
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
 use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount, unmount_whole};
-use crate::support::disks::subvolume;
+use crate::support::disks::{EXT4, image, mount_image, mounted, subvolume};
 use crate::support::fuse::Manner::Hung;
-use crate::support::fuse::serve_as;
+use crate::support::fuse::{serve, serve_as};
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -639,6 +640,32 @@ fn mount_that_stopped_answering_is_unchanged() {
             let value = changed(&top, since, &["--json"]).exits(0).json();
             assert_eq!(changes(&value), expect([]));
         }
+    });
+}
+
+/// A server that does not answer is mounted in the place of a file system whose token is in the
+/// catalog: comparing the token would wait for the server.
+#[test]
+fn token_is_not_read_from_a_server() {
+    if !require(&[Need::Root, Need::Fuse, Need::Loop]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, disk) = (ground.join("top"), ground.join("inner.image"));
+        assert!(mounted(EXT4[0], &top));
+        let inner = dir(top.join("inner"));
+        image(EXT4[0], 64, &disk);
+        assert!(mount_image(EXT4[0], &disk, &inner, MountFlags::NOATIME));
+        file(inner.join("file"), 10);
+        settle(ground);
+        let since = catalog(&top, &ground.join("catalog"));
+        unmount_whole(&inner);
+        let server = serve(Hung, &inner);
+        let ran = changed(&top, &since, &["--json", "--deadline", "1s"]).exits(1);
+        assert_eq!(changes(&ran.json()), expect([]), "{ran}");
+        drop(server);
+        unmount(&inner);
+        unmount_whole(&top);
     });
 }
 

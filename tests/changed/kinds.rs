@@ -10,11 +10,14 @@ use rustix::fs::{
     AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with,
     utimensat,
 };
+use rustix::mount::MountFlags;
 use serde_json::{Value, json};
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
-use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount_whole};
-use crate::support::disks::subvolume;
+use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount, unmount_whole};
+use crate::support::disks::{EXT4, image, mount_image, mounted, subvolume};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::{serve, serve_as};
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -583,6 +586,86 @@ fn update_keeps_what_it_could_not_read() {
         assert_eq!(found["result"]["removed"], 1, "{found}");
         unmount_whole(&far);
         drop(server);
+    });
+}
+
+/// A mount whose server stopped after the catalog was written is skipped, and none of its entries
+/// is reported as removed.
+#[test]
+fn mount_that_stopped_answering_is_unchanged() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, whole, one) = (ground.join("top"), ground.join("c"), ground.join("x"));
+        file(top.join("near"), 10);
+        let far = top.join("far");
+        let serve_again = || {
+            let tree = SyntheticTree {
+                directories: 2,
+                files: 3,
+                ..SyntheticTree::default()
+            };
+            serve_synthetic(tree, &far)
+        };
+        let server = serve_again();
+        settle(ground);
+        catalog(&top, &whole);
+        run(&mut fathom(args!["walk", &top, "-x", "--catalog", &one])).exits(0);
+        unmount(&far);
+        drop(server);
+        let server = serve_as(Hung, &far, "far", "fuse.far");
+        let before = fs::read(&whole).unwrap();
+        for (since, more) in [
+            (&whole, &[][..]),
+            (&whole, &["--engine", "threads"][..]),
+            (&whole, &["--update"][..]),
+            (&one, &["-x"][..]),
+        ] {
+            let words = [more, &["--json", "--deadline", "1s"]].concat();
+            let value = changed(&top, since, &words).exits(1).json();
+            assert_eq!(changes(&value), expect([]), "{more:?}");
+            let warnings = value["warnings"].to_string();
+            assert!(warnings.contains("does not answer within"), "{warnings}");
+            assert!(!warnings.contains("no longer there"), "{warnings}");
+        }
+        assert_eq!(fs::read(&whole).unwrap(), before);
+        let excluded = ["--exclude", "far", "--json"];
+        let value = changed(&top, &whole, &excluded).exits(0).json();
+        assert_eq!(changes(&value), expect([]));
+        drop(server);
+        unmount(&far);
+        let _server = serve_again();
+        for since in [&whole, &one] {
+            let value = changed(&top, since, &["--json"]).exits(0).json();
+            assert_eq!(changes(&value), expect([]));
+        }
+    });
+}
+
+/// A server that does not answer is mounted in the place of a file system whose token is in the
+/// catalog: comparing the token would wait for the server.
+#[test]
+fn token_is_not_read_from_a_server() {
+    if !require(&[Need::Root, Need::Fuse, Need::Loop]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (top, disk) = (ground.join("top"), ground.join("inner.image"));
+        assert!(mounted(EXT4[0], &top));
+        let inner = dir(top.join("inner"));
+        image(EXT4[0], 64, &disk);
+        assert!(mount_image(EXT4[0], &disk, &inner, MountFlags::NOATIME));
+        file(inner.join("file"), 10);
+        settle(ground);
+        let since = catalog(&top, &ground.join("catalog"));
+        unmount_whole(&inner);
+        let server = serve(Hung, &inner);
+        let ran = changed(&top, &since, &["--json", "--deadline", "1s"]).exits(1);
+        assert_eq!(changes(&ran.json()), expect([]), "{ran}");
+        drop(server);
+        unmount(&inner);
+        unmount_whole(&top);
     });
 }
 

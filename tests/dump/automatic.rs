@@ -11,6 +11,8 @@ use tempfile::tempdir;
 
 use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::clock::{CC, Clock};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
@@ -172,6 +174,25 @@ fn full_dumps_say_why() {
     file(at.join("srv"), 10);
     says(&["srv"], "'srv' was replaced by another file or directory");
     assert_eq!(first["level"], 0);
+}
+
+/// Mount points of fstab that are not above the state directory are not examined: their servers may
+/// not answer.
+#[test]
+fn other_mount_points_of_fstab_are_not_examined() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let nights = Nights::new(ground, None);
+        file(ground.join("srv/a"), 1000);
+        let hung = ground.join("hung");
+        let _server = serve(Hung, &hung);
+        let table = ground.join("fstab");
+        fs::write(&table, format!("far {} fuse.test\n", hung.display())).unwrap();
+        bind(&table, "/etc/fstab");
+        nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+    });
 }
 
 /// The disk for the archives is not mounted: nothing must be written to the directory below the

@@ -15,6 +15,7 @@ use super::full::{NEEDS, dump, listed};
 use super::rounds::{Series, on, told};
 use crate::support::build::{bind, dir, file, tmpfs, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, subvolume};
+use crate::support::fuse::{Manner, serve_as};
 use crate::support::reference::settle;
 use crate::support::restrict::fail_calls;
 use crate::support::run::{Ran, args};
@@ -384,6 +385,63 @@ fn attributes_that_could_not_be_read_are_read_again() {
         let result = series.round("all is read again");
         told(&result, &[("files", 1)]);
         told(&series.round("nothing is read again"), &[("files", 0)]);
+    });
+}
+
+/// Increments skip a mount whose server stopped after the base was written, and remove nothing.
+#[test]
+fn a_mount_that_stopped_answering_is_kept() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let tree = dir(ground.join("tree"));
+        file(tree.join("near"), 10);
+        let far = tree.join("far");
+        let serve_again = || {
+            let tree = SyntheticTree {
+                directories: 2,
+                files: 3,
+                ..SyntheticTree::default()
+            };
+            serve_synthetic(tree, &far)
+        };
+        let (state, catalog) = (dir(ground.join("state")), ground.join("catalog"));
+        let (state, catalog) = (state.to_str().unwrap(), catalog.to_str().unwrap());
+        let level = |number| ["--level", number, "--state", state];
+        let (since, first) = (["--since", catalog], level("1"));
+        let increments = [&since[..], &first[..]];
+        let mut archives = 0;
+        let mut dump = |more: &[&str]| {
+            archives += 1;
+            let archive = ground.join(format!("{archives}.tar"));
+            let always = ["--json", "--deadline", "1s"];
+            dump(&tree, &archive, &[more, &always].concat())
+        };
+        let server = serve_again();
+        settle(ground);
+        dump(&["--catalog", catalog]).exits(0);
+        dump(&level("0")).exits(0);
+        unmount(&far);
+        drop(server);
+        let server = serve_as(Manner::Hung, &far, "far", "fuse.far");
+        for more in increments {
+            let ran = dump(more).exits(1);
+            told(&ran.json()["result"], &[("removed", 0), ("files", 0)]);
+            let messages = warnings(&ran);
+            let [(path, message)] = &messages[..] else {
+                panic!("{ran}");
+            };
+            assert_eq!(path, "tree/far", "{ran}");
+            assert!(message.contains("does not answer within"), "{ran}");
+        }
+        drop(server);
+        unmount(&far);
+        let _server = serve_again();
+        for more in increments {
+            let ran = dump(more).exits(0);
+            told(&ran.json()["result"], &[("removed", 0), ("files", 0)]);
+        }
     });
 }
 

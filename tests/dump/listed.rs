@@ -13,6 +13,8 @@ use super::selection::{ignore_inherited, of_names, same_data};
 use crate::support::build::{chmod, dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::effort::effort;
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
 use crate::support::reference::settle;
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{Ran, args, calls};
@@ -461,6 +463,35 @@ fn names_in_a_directory_that_cannot_be_searched_are_kept() {
         run(fathom(words).current_dir(at)).exits(0);
         for name in ["t/a/x", "t/d/y", "t/d/e/z"] {
             assert!(at.join("out").join(name).exists(), "{name}");
+        }
+    });
+}
+
+/// Listed names on a mount that does not answer are skipped. A mount without listed names does not
+/// matter.
+#[test]
+fn listed_names_on_a_server_that_does_not_answer_are_skipped() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        file(ground.join("tree/near"), 10);
+        let _servers = ["tree/far", "other"].map(|at| serve(Hung, ground.join(at)));
+        fs::write(ground.join("near"), "tree/near\n").unwrap();
+        fs::write(ground.join("both"), "tree/far/file\ntree/near\n").unwrap();
+        fs::write(ground.join("all"), "tree\n").unwrap();
+        for (list, silent) in [
+            ("near", &[][..]),
+            ("both", &["tree/far"][..]),
+            ("all", &["tree/far"][..]),
+        ] {
+            let line = format!("--files-from {list} -o {list}.tar --deadline 1s --json");
+            let ran = dump(ground, &line).exits(i32::from(!silent.is_empty()));
+            let value = ran.json();
+            let warnings = value["warnings"].as_array().unwrap().iter();
+            let paths: Vec<&str> = warnings.map(|it| it["path"].as_str().unwrap()).collect();
+            assert_eq!(paths, silent, "{list}: {value}");
+            assert_eq!(value["result"]["files"], 1, "{list}: {value}");
         }
     });
 }

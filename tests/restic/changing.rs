@@ -16,6 +16,8 @@ use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
 use crate::support::build::{chmod, dir, file, unmount_whole};
 use crate::support::concurrent::{harass, prey, with_threads};
 use crate::support::disks::{EXT4, image, mount_image, set_inode_field};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve_as;
 use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
@@ -267,6 +269,29 @@ fn files_with_read_errors_are_in_the_next_snapshot() {
                 assert!(bytes == vec![f; usize::from(f) << 20], "d{d}/f{f}");
             }
         }
+    });
+}
+
+/// A mount whose server stopped after the last snapshot is skipped.
+#[test]
+fn mount_that_stopped_answering_is_skipped() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        init_with_state(ground);
+        let far = ground.join("tree/far");
+        let server = serve_synthetic(SyntheticTree::default(), &far);
+        let words = || args!["tree", "--state", "state", "--deadline", "1s", "--json"];
+        run(&mut dump_command(ground, words())).exits(0);
+        unmount_whole(&far);
+        drop(server);
+        let _server = serve_as(Hung, &far, "far", "fuse.far");
+        let json = run(&mut dump_command(ground, words())).exits(1).json();
+        let [("far", message)] = warnings(&json)[..] else {
+            panic!("{json}");
+        };
+        assert!(message.contains("does not answer within"), "{message}");
     });
 }
 

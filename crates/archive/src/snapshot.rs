@@ -7,10 +7,8 @@ use std::sync::Arc;
 use catalog::part::Part;
 use catalog::remote;
 use catalog::rows::Rows;
-use catalog::since::GoneMount;
+use catalog::since::{GoneMount, MountPoints};
 use catalog::{About, CatalogDraft, RowInclusion, RowUpdates, SnapshotRecord, trusted};
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
 use walk::entry::joined;
 use walk::{Diagnostics, Moment};
 
@@ -215,17 +213,14 @@ fn can_be_replaced(kind: &ErrorKind) -> bool {
 
 /// Whether all file systems still have the recorded device numbers.
 fn has_same_devices(about: &About) -> bool {
+    let points = MountPoints::default();
     about.parts.iter().all(|part| {
         let root = about.roots.get(part.top as usize);
         let now = root.and_then(|root| {
-            let path = joined(&root.path, &part.path);
-            let seen = statx_long(
-                &path,
-                AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-                StatxMask::TYPE,
-            );
-            seen.ok()
+            // The mount table has no symlinks in its paths.
+            let top = mounts::root::absolute(&root.path).unwrap_or_else(|| root.path.clone());
+            points.device(&joined(&top, &part.path))
         });
-        now.is_some_and(|now| part.dev == now.dev)
+        now == Some(part.dev)
     })
 }

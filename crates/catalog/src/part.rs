@@ -220,9 +220,10 @@ impl Part {
             let point = part.mount_point.as_deref();
             point.is_some_and(|point| is_bare(part, point))
         };
+        // Parts of the later walk are not examined again.
         let is_gone = |part: &Part| {
-            (part.is_mount_among(old) || is_placeholder(part) || is_on_bare(part))
-                && !now.iter().any(|now| is_there(part, now))
+            !now.iter().any(|now| is_there(part, now))
+                && (part.is_mount_among(old) || is_placeholder(part) || is_on_bare(part))
         };
         (0..).zip(old).filter(|(_, part)| is_gone(part)).collect()
     }

@@ -78,7 +78,9 @@ impl ReachableMounts {
         }
         let mut met = Vec::new();
         for dir in dirs {
-            let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
+            // The path of the current directory is empty if it is the SRC of a list of names.
+            let path: &[u8] = if dir.is_empty() { b"." } else { dir };
+            let opened = open_long(path, Open::PATH | Open::DIRECTORY);
             let name = opened.ok().and_then(|dir| name_of(&dir).ok());
             let Some(absolute) = name else {
                 continue; // the walk reports that DIR cannot be opened
@@ -126,6 +128,19 @@ impl ReachableMounts {
     /// Whether every mount that was checked for a dead server answers.
     pub fn all_answer(&self) -> bool {
         self.silent.is_empty()
+    }
+
+    /// Forgets silent mounts at paths that are not to be walked.
+    #[must_use]
+    pub fn retain_silent(mut self, is_walked: impl Fn(&[u8]) -> bool) -> ReachableMounts {
+        self.silent.retain(|path| is_walked(path));
+        self
+    }
+
+    /// Excludes the mounts that do not answer, and warns of them.
+    pub fn exclude_silent(&self, filter: Filter, diagnostics: &Diagnostics) -> Filter {
+        self.warn(&self.silent, diagnostics);
+        filter.without(&self.silent)
     }
 
     /// Warns of mounts that do not answer.

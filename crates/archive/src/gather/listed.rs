@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use base::Warning;
 use base::path::components;
@@ -18,7 +19,8 @@ use ondisk::Dev;
 use walk::entry::append;
 use walk::{
     Diagnostics, Dir, DirKey, EngineKind, Entry, FileType, Filter, Matcher, Meta, Moment,
-    MountContext, Sink, Top, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
+    MountContext, ReachableMounts, Sink, Top, WalkOptions as Walk, WalkReport, Worker,
+    mounts_around, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind, Result};
@@ -151,6 +153,12 @@ pub(super) fn collect_listed<'a>(
     let mounts = mounts_around(Some(&top));
     let context = MountContext::new(&top, top.mount(&mounts));
     collector.begin_listed(&context, Some(EngineKind::Threads));
+    let mut options = options.clone();
+    if let Some(around) = options.around.take() {
+        options.filter = around.exclude_silent(options.filter, diagnostics);
+        // The walks of listed directories must not repeat the warnings.
+        options.around = Some(Arc::new(ReachableMounts::known(mounts)));
+    }
     let mut examination = Examination {
         one_file_system: options.one_file_system,
         matcher: options.filter.matcher(),
@@ -175,7 +183,7 @@ pub(super) fn collect_listed<'a>(
     };
     let mut reports = Vec::new();
     for some in directories.chunks(OPEN_AT_ONCE) {
-        reports.extend(walk_some(options, some, &sink, diagnostics)?);
+        reports.extend(walk_some(&options, some, &sink, diagnostics)?);
     }
     Ok((collector, reports))
 }

@@ -156,12 +156,16 @@ fn check_mounted(state: &[u8]) -> Result<()> {
             continue;
         };
         let is_above = path::below(trim_slashes(&mount_point), &place).is_some();
-        let seen = statx_long(&mount_point, AtFlags::NO_AUTOMOUNT, StatxMask::TYPE);
-        let is_unused = seen.is_ok_and(|seen| {
-            let knows = seen.attributes_known.contains(Attributes::MOUNT_ROOT);
-            knows && !seen.attributes.contains(Attributes::MOUNT_ROOT)
-        });
-        if mount_point != b"/" && is_above && is_unused {
+        // Only mount points above the state directory are examined: a server of another one may not
+        // answer.
+        let is_unused = || {
+            let seen = statx_long(&mount_point, AtFlags::NO_AUTOMOUNT, StatxMask::TYPE);
+            seen.is_ok_and(|seen| {
+                let knows = seen.attributes_known.contains(Attributes::MOUNT_ROOT);
+                knows && !seen.attributes.contains(Attributes::MOUNT_ROOT)
+            })
+        };
+        if mount_point != b"/" && is_above && is_unused() {
             let kind = ErrorKind::NotMounted { mount_point };
             return Err(Error::new(Action::OpenState, state, kind));
         }

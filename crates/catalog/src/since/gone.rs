@@ -8,14 +8,15 @@ use base::Warning;
 use base::path::{below, components};
 use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{AtFlags, Attributes, StatxMask};
+use gate::fs::{AtFlags, Attributes, Statx, StatxMask};
 use gate::long::statx_long;
+use mounts::check::is_doubtful;
 use mounts::listed::is_still;
 use mounts::root::absolute;
-use ondisk::Dev;
+use ondisk::{Dev, Mount};
 use serde::{Deserialize, Serialize};
 use walk::entry::joined;
-use walk::{FileType, Meta};
+use walk::{FileType, Meta, mounts_around};
 
 use super::index::each_group;
 use crate::error::Error;
@@ -58,11 +59,14 @@ impl GoneMount {
 
     /// Whether the mount is still missing in a later tree: its directory exists and is dumped,
     /// nothing is mounted there, and it was not replaced. `rows` is `None` if nothing has changed.
-    pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
+    fn is_missed(&self, rows: Option<&Rows>, mounts: &MountPoints) -> bool {
         let point = self.mount_point.as_ref().unwrap_or(&self.path);
-        let is_here = is_still(&self.path, FileType::Directory) && !is_mounted(point, None);
         let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
-        is_here && rows.is_none_or(is_dumped)
+        // The directory is examined last: below a mount that was skipped, it could not be dumped,
+        // and examining it would wait for the server.
+        let is_here =
+            || !mounts.is_mounted(point, None) && is_still(&self.path, FileType::Directory);
+        rows.is_none_or(is_dumped) && is_here()
     }
 
     /// The row of the directory at the mount's path.
@@ -98,16 +102,7 @@ pub fn gone_mounts(
     dir: impl Fn(u32) -> Vec<u8>,
     is_removed: impl Fn(u32, u32, &[u8]) -> bool + Sync,
 ) -> Result<Vec<GoneMount>, Error> {
-    let about = reader.about();
-    let is_placeholder = |part: &Part| {
-        let at = joined(&dir(part.top), &part.path);
-        let seen = statx_long(
-            &at,
-            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-            Meta::WANT,
-        );
-        part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
-    };
+    let (about, mounts) = (reader.about(), MountPoints::default());
     let place = |part: &Part| {
         let root = about.roots.get(part.top as usize)?;
         Some(joined(root.absolute.as_ref()?, &part.path))
@@ -132,8 +127,20 @@ pub fn gone_mounts(
         }
         None => (old.top, &old.path) == (part.top, &part.path),
     };
-    let is_bare =
-        |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
+    let is_wanted = |part: &Part| now.roots.is_none() || is_here(part);
+    let path_of = |part: &Part| {
+        let recorded = place(part).filter(|_| is_here(part));
+        recorded.unwrap_or_else(|| {
+            let dir = dir(part.top);
+            joined(&absolute(&dir).unwrap_or(dir), &part.path)
+        })
+    };
+    let is_placeholder = |part: &Part| {
+        part.magic == BTRFS_SUPER_MAGIC && is_wanted(part) && mounts.is_stub(&path_of(part))
+    };
+    let is_bare = |part: &Part, point: &[u8]| {
+        point != b"/" && is_here(part) && !mounts.is_mounted(point, None)
+    };
     let gone = Part::find_missing(
         &about.parts,
         now.parts,
@@ -141,16 +148,14 @@ pub fn gone_mounts(
         is_placeholder,
         is_bare,
     );
-    let gone = gone
-        .into_iter()
-        .filter(|(_, part)| now.roots.is_none() || is_here(part));
+    let gone = gone.into_iter().filter(|(_, part)| is_wanted(part));
     let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
     // An excluded mount, or one below an unreadable directory, may exist without being walked.
-    let is_there = |part: &Part, at: &[u8]| match &part.mount_point {
-        Some(point) if is_here(part) => is_mounted(point, Some(part.dev)),
-        _ => is_mounted(at, Some(part.dev)),
+    let is_there = |part: &Part| match &part.mount_point {
+        Some(point) if is_here(part) => mounts.is_mounted(point, Some(part.dev)),
+        _ => mounts.is_mounted(&path_of(part), Some(part.dev)),
     };
-    let gone: Vec<_> = gone.filter(|(_, part, at)| !is_there(part, at)).collect();
+    let gone: Vec<_> = gone.filter(|(_, part, _)| !is_there(part)).collect();
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -232,24 +237,76 @@ pub fn missed_mounts(
     let mut gone = gone_mounts(last, now, dir, is_removed)?;
     let already = about.gone_mounts.iter();
     let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
-    let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));
+    let mounts = MountPoints::default();
+    let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows, &mounts));
     let already: Vec<GoneMount> = already.cloned().collect();
     gone.extend(already);
     Ok(gone)
 }
 
-/// Whether a file system is mounted at a path; with `dev`, whether it has this device number. True
-/// if the path cannot be examined.
-fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
-    match statx_long(
-        at,
-        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-        StatxMask::TYPE,
-    ) {
-        Ok(seen) => {
-            let is_it = dev.is_none_or(|dev| dev == seen.dev);
-            seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it
-        }
-        Err(e) => !matches!(e, Errno::ENOENT | Errno::ENOTDIR),
+/// Finds the file systems at paths. A path that crosses a network or FUSE mount is only searched in
+/// the mount table, because the server may not answer.
+#[derive(Debug, Default)]
+pub struct MountPoints {
+    /// The mount table, once it is needed.
+    mounts: OnceLock<Vec<Mount>>,
+}
+
+impl MountPoints {
+    /// The mount that a path is on, if the path crosses a network or FUSE mount.
+    fn find_doubtful(&self, path: &[u8]) -> Option<&Mount> {
+        let path = base::path::absolute(path).ok()?;
+        let mounts = self.mounts.get_or_init(|| mounts_around(None));
+        let is_above = |mount: &&Mount| {
+            let target = mount.target.as_deref();
+            target.is_some_and(|target| below(target, &path).is_some())
+        };
+        let above: Vec<&Mount> = mounts.iter().filter(is_above).collect();
+        // fathom itself could not run if the server of the root directory did not answer.
+        let is_root = |mount: &Mount| mount.target.as_deref() == Some(&b"/"[..]);
+        let may_wait = above.iter().any(|it| is_doubtful(it) && !is_root(it));
+        // Of several mounts at the same path, the last one covers the others.
+        let on = above.into_iter();
+        on.max_by_key(|mount| mount.target.as_ref().map(Vec::len))
+            .filter(|_| may_wait)
     }
+
+    /// The device number of the file at a path; `None` if the file cannot be examined.
+    pub fn device(&self, path: &[u8]) -> Option<Dev> {
+        match self.find_doubtful(path) {
+            Some(mount) => Some(mount.dev),
+            None => examine(path, StatxMask::TYPE).ok().map(|seen| seen.dev),
+        }
+    }
+
+    /// Whether a path leads to the placeholder of a btrfs subvolume.
+    fn is_stub(&self, path: &[u8]) -> bool {
+        let is_stub = |seen: Statx| Meta::from_statx(&seen).is_stub();
+        self.find_doubtful(path).is_none() && examine(path, Meta::WANT).is_ok_and(is_stub)
+    }
+
+    /// Whether a file system is mounted at a path; with `dev`, whether it has this device number.
+    /// True if the path cannot be examined.
+    fn is_mounted(&self, path: &[u8], dev: Option<Dev>) -> bool {
+        if let Some(mount) = self.find_doubtful(path) {
+            // A server gives its file system a new device number with each mount.
+            return mount.target == base::path::absolute(path).ok();
+        }
+        match examine(path, StatxMask::TYPE) {
+            Ok(seen) => {
+                let is_it = dev.is_none_or(|dev| dev == seen.dev);
+                seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it
+            }
+            Err(e) => !matches!(e, Errno::ENOENT | Errno::ENOTDIR),
+        }
+    }
+}
+
+/// Reads attributes of the file at a path, without following a symlink or triggering an automount.
+fn examine(path: &[u8], want: StatxMask) -> gate::Result<Statx> {
+    statx_long(
+        path,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+        want,
+    )
 }

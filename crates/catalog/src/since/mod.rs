@@ -25,7 +25,7 @@ mod written;
 
 pub use evidence::{Evidence, Reason};
 pub use gone::GoneMount;
-pub use gone::{TreeNow, gone_mounts, missed_mounts};
+pub use gone::{MountPoints, TreeNow, gone_mounts, missed_mounts};
 pub use tree::{ComparedTree, OtherRoot, check_root};
 pub use written::Differing;
 pub(crate) use written::emit_entries;

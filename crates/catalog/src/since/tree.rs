@@ -3,6 +3,7 @@
 use base::path::below;
 use gate::fs::Open;
 use gate::long::open_long;
+use mounts::check::is_doubtful;
 use ondisk::Mount;
 use walk::entry::joined;
 use walk::{DirKey, EngineKind, MountContext, Top, mounts_around};
@@ -34,15 +35,17 @@ impl ComparedTree {
         MountContext::new(top, top.mount(&self.mounts))
     }
 
-    /// Relative paths of mount points below a directory; `None` if the mount table is of another
-    /// namespace.
-    pub(super) fn mounted_below(&self, top: &Top) -> Option<Vec<&[u8]>> {
+    /// The mounts below a directory, with the relative paths of their mount points; `None` if the
+    /// mount table is of another namespace.
+    pub(super) fn mounted_below(&self, top: &Top) -> Option<Vec<(&[u8], &Mount)>> {
         let absolute = mounts::root::name_of(&top.fd).ok()?;
         // A table without the mount of `top` (of another namespace) has no mounts below it, either.
         top.mount(&self.mounts)?;
-        let targets = self.mounts.iter().filter_map(|it| it.target.as_deref());
-        let names = targets.filter_map(|target| below(&absolute, target));
-        Some(names.filter(|name| !name.is_empty()).collect())
+        let named = self
+            .mounts
+            .iter()
+            .filter_map(|it| Some((below(&absolute, it.target.as_deref()?)?, it)));
+        Some(named.filter(|(name, _)| !name.is_empty()).collect())
     }
 
     /// The engine of the file system, if nothing can have changed since a catalog; `None` if
@@ -65,11 +68,11 @@ impl ComparedTree {
         for (number, top) in (0..).zip(&self.tops) {
             let parts = about.parts.iter().filter(|part| part.top == number);
             let parts: Vec<&[u8]> = parts.map(|part| &part.path[..]).collect();
-            if !self
-                .mounted_below(top)?
-                .iter()
-                .all(|name| parts.contains(name))
-            {
+            // A network or FUSE mount at the path of a part with a token is a different file
+            // system, and its server may not answer.
+            let is_known =
+                |(name, mount): &(&[u8], &Mount)| parts.contains(name) && !is_doubtful(mount);
+            if !self.mounted_below(top)?.iter().all(is_known) {
                 return None;
             }
         }

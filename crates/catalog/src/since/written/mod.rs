@@ -107,5 +107,5 @@ fn can_tell(
         && walk::engine::engine(by).possible(context).is_ok()
         && tree
             .mounted_below(context.top)
-            .is_some_and(|names| names.is_empty())
+            .is_some_and(|mounts| mounts.is_empty())
 }

@@ -8,6 +8,7 @@ use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
 use catalog::Options;
 use walk::ReachableMounts;
+use walk::entry::relative;
 
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -61,6 +62,10 @@ pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Resu
     } = options.selection;
     let filter = options.selection.filter();
     let around = ReachableMounts::find(&options.sources, one_file_system, &filter, deadline)?;
+    let around = match (&options.listed, &options.sources[..]) {
+        (Some(listed), [source]) => around.retain_silent(|path| listed.has(relative(source, path))),
+        _ => around,
+    };
     options.around = Some(Arc::new(around));
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Tests of archives compared with their trees: each difference is reported, and nothing else.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use serde_json::Value;
 
 use crate::support::build::{bind, chmod, dir, disk, file, name, tmpfs, unmount_whole};
@@ -620,5 +621,42 @@ fn symlinks_above_all_members_are_followed() {
         symlink("../../moved", at.join("p/s/d")).unwrap();
         let ran = verify(&["link/s"], 1);
         assert!(ran.stderr.contains("'link/s/d/g': cannot open"), "{ran}");
+    });
+}
+
+/// The files were last read before their last change, so a read without O_NOATIME would update
+/// their access times.
+#[test]
+fn access_times_do_not_change() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = tmpfs(ground.join("at"));
+        let tree = dir(at.join("tree"));
+        file(tree.join("d/file"), 10_000);
+        let sparse = fs::File::create(tree.join("sparse")).unwrap();
+        sparse.set_len(1 << 20).unwrap();
+        sparse.write_all_at(b"data", 500_000).unwrap();
+        let paths = ["tree/d/file", "tree/sparse", "tree/d", "tree"].map(|path| at.join(path));
+        let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
+        let times = Timestamps {
+            last_access: time(1_000_000_000),
+            last_modification: time(1_100_000_000),
+        };
+        for path in &paths {
+            utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
+        }
+        dump(&at, "archive.tar", &["--state", "state"]);
+        for archive in [&["archive.tar"][..], &["--state", "state"]] {
+            let mut command = fathom(args!["verify", "--against", "."]);
+            run(command.args(archive).current_dir(&at)).exits(0);
+            for path in &paths {
+                let seen = path.metadata().unwrap().atime();
+                assert_eq!(seen, 1_000_000_000, "{path:?}, {archive:?}");
+            }
+        }
+        fs::read(&paths[0]).unwrap();
+        assert_ne!(paths[0].metadata().unwrap().atime(), 1_000_000_000);
     });
 }

@@ -11,6 +11,7 @@ use gate::fs::{
     AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
 };
 use gate::long::{c_string, open_beneath, open_long, reach};
+use gate::process::{is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::acl::{self, AclNameKind};
@@ -21,6 +22,7 @@ use walk::{FileType, Filter};
 use super::difference::{Difference, TreeAccess};
 use super::known::ArchivedFiles;
 use crate::dump::holes;
+use crate::dump::places::open_to_read;
 use crate::error::Error;
 use crate::gather::SortedNames;
 use crate::input::Input;
@@ -217,7 +219,7 @@ impl Tree {
         let Some(hash) = hash.filter(|_| member.kind == MemberKind::File) else {
             return;
         };
-        let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+        let fd = spot.open(is.uid);
         let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
             return;
         };
@@ -269,7 +271,7 @@ impl Tree {
                 Err(errno) => differ.failed(TreeAccess::ReadSymlink, Gate::Readlinkat)(errno),
             },
             MemberKind::File if is.size == member.size => {
-                contents(input, member, &spot, &mut differ)?
+                contents(input, member, (&spot, is.uid), &mut differ)?
             }
             _ => {}
         }
@@ -283,6 +285,13 @@ impl TreeFile<'_> {
     pub(super) fn statx(&self) -> Result<Statx, Errno> {
         let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         statx(self.dir, &self.name, at, StatxMask::BASIC_STATS)
+    }
+
+    /// Opens the file, owned by the user `owner`, with O_NOATIME where permitted: a purge by access
+    /// time must not take a comparison for a use of the file.
+    fn open(&self, owner: u32) -> Result<Fd, Errno> {
+        let may_keep_atime = is_root() || is_me(owner);
+        open_to_read(self.dir, &self.name, may_keep_atime)
     }
 }
 
@@ -337,14 +346,15 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     true
 }
 
-/// Compares the data of a file with that in the archive, which has the same length.
+/// Compares the data of a file with that in the archive, which has the same length. `owner` is the
+/// user id of the file's owner.
 fn contents(
     input: &mut Input,
     member: &Member,
-    spot: &TreeFile<'_>,
+    (spot, owner): (&TreeFile<'_>, u32),
     differ: &mut Differences<'_>,
 ) -> Result<(), Error> {
-    let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+    let fd = spot.open(owner);
     let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
         return Ok(());
     };

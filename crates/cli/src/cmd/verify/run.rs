@@ -62,8 +62,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         verified: &verified,
         seconds: start.elapsed().as_secs_f64(),
     };
-    let print_text = || out.data(show::summary(&report));
+    let print_text = || print(out, || show::summary(&report));
     out.report(SCHEMA, &report, &verified.warnings, print_text)
+}
+
+/// Prints a summary, except with `--quiet`, where the exit status and the warnings tell the result.
+fn print(out: &Out, text: impl FnOnce() -> String) -> Result<(), Error> {
+    match out.quiet {
+        true => Ok(()),
+        false => out.data(text()),
+    }
 }
 
 /// Records metrics for `--report` and `--metrics`.
@@ -142,6 +150,6 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
         against,
         seconds: start.elapsed().as_secs_f64(),
     };
-    let print_text = || out.data(report.text(&Zone::local(), out.table_style()));
+    let print_text = || print(out, || report.text(&Zone::local(), out.table_style()));
     out.report(CHAINS_SCHEMA, &report, &checked.warnings, print_text)
 }

@@ -464,6 +464,18 @@ fn directory_at_the_wrong_level_is_an_error_with_the_right_one() {
         assert!(ran.stderr.contains(&right), "{archive} {against}: {ran}");
     }
     verify("top.tar", "a").exits(0);
+    // A different directory with the same entries.
+    file(dir(place.join("other/sub")).join("f"), 1);
+    for (archive, against, prefix) in [
+        ("top.tar", "other", "top"),
+        ("deep.tar", "other", "top"),
+        ("deep.tar", "other/sub", "top/sub"),
+    ] {
+        let ran = verify(archive, against).refused();
+        let command = format!("(cd '{prefix}' && fathom dump . -o ARCHIVE)");
+        assert!(ran.stderr.contains(&command), "{archive} {against}: {ran}");
+    }
+    fs::remove_dir_all(place.join("other")).unwrap();
     // Without a better directory, each missing member is reported.
     fs::remove_dir_all(&top).unwrap();
     let ran = verify("top.tar", "a").exits(1);

@@ -19,6 +19,11 @@ use crate::date::DumpTime;
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
     match &error.kind {
         ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
+        ErrorKind::OtherPrefix { prefix, .. } => format!(
+            "to compare different directories, write the archive with (cd '{}' && fathom dump . -o ARCHIVE)",
+            printable(prefix)
+        )
+        .into(),
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }

@@ -6,7 +6,6 @@ use std::time::Instant;
 use ::show::name::printable;
 use archive::increment::history::History;
 use archive::list::{self, MemberSelection};
-use archive::run::archives_in;
 use archive::verify::{Tree, compare_newest, verify, verify_chains};
 use walk::Filter;
 
@@ -15,7 +14,8 @@ use crate::args::values::bytes;
 use crate::cmd::selection::read_list;
 use crate::cmd::verify::args::Verify as Args;
 use crate::date::Zone;
-use crate::error::{Error, Outcome};
+use crate::error::{Error, Outcome, not_an_archive};
+use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::Progress;
 
@@ -27,10 +27,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(state) = &args.state {
         return verify_state(state.as_bytes(), args, out);
     }
-    let archive = args
-        .archive
-        .as_deref()
-        .map_or(&b"-"[..], OsStrExt::as_bytes);
+    let archives = archives_and_paths(&args.archives, &args.paths)?;
+    let names = &archives.archives;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read(&[])?.filter();
     let open =
@@ -40,24 +38,23 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let (_, listed) = read_list(&args.files_from, args.null, &[])?;
         tree = tree.map(|tree| tree.with_listed(listed));
     }
-    let parts = archives_in(archive)?;
-    let names = parts.unwrap_or_else(|| vec![archive.to_vec()]);
-    let mut wanted = MemberSelection::new(&bytes(&args.paths));
+    let inputs = list::open(names).map_err(|error| not_an_archive(error, names))?;
+    let mut wanted = MemberSelection::new(&archives.paths);
     let mut progress = Progress::new(out.progress);
-    let verified = verify(
-        list::open(&names)?,
-        &mut wanted,
-        tree.as_mut(),
-        |far, place, path| {
-            let (members, mib) = (far.members, place >> 20);
-            progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
-        },
-    );
+    let verified = verify(inputs, &mut wanted, tree.as_mut(), |far, place, path| {
+        let (members, mib) = (far.members, place >> 20);
+        progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
+    });
     drop(progress);
     let verified = verified?;
     add_facts(verified.members, verified.damaged, out);
+    let given = bytes(&args.archives);
+    let given: Vec<&[u8]> = match archives.are_parts {
+        true => given.iter().take(1).map(Vec::as_slice).collect(),
+        false => names.iter().map(Vec::as_slice).collect(),
+    };
     let report = show::VerificationReport {
-        archive,
+        archives: &given,
         against,
         verified: &verified,
         seconds: start.elapsed().as_secs_f64(),

@@ -197,6 +197,8 @@ dump --prune --state s == --prune requires --keep-full, or --keep-daily and the 
 dump --prune --yes --keep-full 1 == missing: --state DIR
 
 verify => missing: ARCHIVE
+verify f --ignore mtime => --against
+verify f --against . --ignore atime => mtime && xattrs
 {list,restore,verify} gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 list --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 verify --state s -- x => cannot be used with PATH && --to - PATH

@@ -30,7 +30,7 @@ mod tree;
 mod unlisted;
 
 pub use chains::{ChainsReport, CheckedDump, TreeComparison, compare_newest, verify_chains};
-pub use difference::{Difference, TreeAccess};
+pub use difference::{Difference, IgnoredMetadata, TreeAccess};
 pub use tree::Tree;
 
 /// The result of a verification.

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use archive::verify::IgnoredMetadata;
+use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
@@ -15,6 +16,7 @@ fathom verify srv.0.tar.zst srv.1.tar.zst  # two archives
 fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
 fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
+fathom verify a.tar --against B --ignore mtime,owner,mode,xattrs,links  # compare only contents
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
@@ -44,6 +46,13 @@ pub(crate) struct Verify {
     /// archive of /srv have names such as srv/www: compare it with --against /.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
+    /// With --against, ignore differences of these metadata
+    ///
+    /// Give a list, such as mtime,owner. With all of them, only names, types, contents, symlink
+    /// targets and device numbers are compared. With links, the contents of hard links are compared
+    /// with those of their target in DIR.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "against")]
+    pub(crate) ignore: Vec<Ignored>,
     /// Require only the files that FILE names to be archived (- for stdin)
     ///
     /// Give the list with which the archive was dumped: other files of the directories above the
@@ -70,4 +79,31 @@ pub(crate) struct Verify {
     pub(crate) excludes: Excludes,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
+}
+
+/// Metadata that `--ignore` names.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ignored {
+    /// Modification times
+    Mtime,
+    /// Users and groups
+    Owner,
+    /// Permission bits
+    Mode,
+    /// Extended attributes and access control lists
+    Xattrs,
+    /// Which names are hard links of one file
+    Links,
+}
+
+impl Ignored {
+    pub(crate) fn metadata(self) -> IgnoredMetadata {
+        match self {
+            Ignored::Mtime => IgnoredMetadata::Mtime,
+            Ignored::Owner => IgnoredMetadata::Owner,
+            Ignored::Mode => IgnoredMetadata::Mode,
+            Ignored::Xattrs => IgnoredMetadata::Xattrs,
+            Ignored::Links => IgnoredMetadata::Links,
+        }
+    }
 }

@@ -31,9 +31,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let names = &archives.archives;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read(&[])?.filter();
-    let open =
-        |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
-    let mut tree = against.map(open).transpose()?;
+    let mut tree = against.map(|dir| open(dir, filter, args)).transpose()?;
     if !args.files_from.is_empty() {
         let (_, listed) = read_list(&args.files_from, args.null, &[])?;
         tree = tree.map(|tree| tree.with_listed(listed));
@@ -61,6 +59,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let print_text = || print(out, || show::summary(&report));
     out.report(SCHEMA, &report, &verified.warnings, print_text)
+}
+
+/// Opens the directory of `--against`.
+fn open(dir: &[u8], filter: Filter, args: &Args) -> Result<Tree, Error> {
+    let tree = Tree::open(dir, filter);
+    let tree = tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))?;
+    let ignored = args.ignore.iter().map(|it| it.metadata());
+    Ok(tree.with_ignored(&ignored.collect::<Vec<_>>()))
 }
 
 /// Prints a summary, except with `--quiet`, where the exit status and the warnings tell the result.
@@ -95,10 +101,7 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
     }
     let history = History::read(state)?;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let open = |dir| {
-        let tree = Tree::open(dir, Filter::default());
-        tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))
-    };
+    let open = |dir| open(dir, Filter::default(), args);
     let tree = against.map(open).transpose()?;
     let mut progress = Progress::new(out.progress);
     let all = history.dumps().len();

@@ -9,7 +9,9 @@ use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worke
 
 use super::metadata::ComparedMeta;
 use crate::part::{CachedPart, Part, Parts, relative};
-use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_hash};
+use crate::since::index::{
+    Identity, Index, NO_PART, RowMatch, fingerprint, fingerprint_by_name, path_hash,
+};
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
@@ -191,9 +193,14 @@ impl Worker for Comparer<'_> {
             if self.part.0 != part.number {
                 self.part = (part.number, self.to.old_part(part.number));
             }
-            let identity = Identity::from_meta(self.part.1, &meta);
             let path = path_hash(dir.key.id, entry.name);
-            let fingerprint = fingerprint(identity.who, &meta);
+            let (identity, fingerprint) = match index.is_by_name() {
+                true => (Identity::from_path(path), fingerprint_by_name(path, &meta)),
+                false => {
+                    let identity = Identity::from_meta(self.part.1, &meta);
+                    (identity, fingerprint(identity.who, &meta))
+                }
+            };
             let row = index.find(path);
             if let Some(row) = row {
                 let old = index.row(row);
@@ -234,7 +241,8 @@ impl Worker for Comparer<'_> {
             let mut metadata = 0;
             if self.to.keeps_metadata && differs.row != 0 && differs.is_selected {
                 let meta = entries[nth].meta.lasting();
-                found.metadata.push(ComparedMeta::new(&meta));
+                let meta = ComparedMeta::new(&meta, self.to.index.is_by_name());
+                found.metadata.push(meta);
                 metadata = found.metadata.len() as u32;
             }
             found.entries.push(DifferingEntry {

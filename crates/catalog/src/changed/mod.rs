@@ -429,7 +429,8 @@ fn metadata_changes(
                 ..Meta::default()
             };
             if let Some(new) = found.metadata(&found.entries[entry]) {
-                changes.insert(entry, new.since(&ComparedMeta::new(&old)));
+                let old = ComparedMeta::new(&old, index.is_by_name());
+                changes.insert(entry, new.since(&old));
             }
         }
     }

@@ -134,9 +134,6 @@ fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
             "give the directory with all shards, or make a full dump"
         }
         (Catalog(UseCatalog), ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
-        (Catalog(UseCatalog), ErrorKind::OtherCatalog { .. }) => {
-            "give two catalogs of one directory"
-        }
         (
             Catalog(UseCatalog),
             ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. },

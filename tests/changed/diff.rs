@@ -530,6 +530,20 @@ fn catalogs_of_two_directories_are_compared_by_name() {
         let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
         assert!(has("* owner (uid 0 -> 7)"), "{lines:?}");
         assert!(has("* size (size 10 -> 20"), "{lines:?}");
+        let ran = diff(&old, &new, &["--format", "ndjson"]).exits(1);
+        let entries = ran.lines().into_iter().map(|line| {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            (exact(&entry, "path"), entry["size"].as_u64())
+        });
+        let sizes: BTreeMap<Vec<u8>, Option<u64>> = entries.collect();
+        for (path, size) in [
+            ("added", 10),
+            ("size", 20),
+            ("gone", 10),
+            ("d/old name", 10),
+        ] {
+            assert_eq!(sizes[path.as_bytes()], Some(size), "{path}");
+        }
         // Sums of groups need no names.
         let value = diff(&old, &new, &["--group-by", "type", "--json"])
             .exits(1)

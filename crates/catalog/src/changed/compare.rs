@@ -21,8 +21,10 @@ pub(super) struct DifferingEntries {
     paths: PathTree,
     /// Paths of the entries' directories, relative to DIR.
     dirs: Vec<KeptPath>,
-    /// The metadata of entries whose path the catalog has; empty unless it was requested.
+    /// The metadata of selected entries; empty unless it was requested.
     metadata: Vec<ComparedMeta>,
+    /// Whether metadata was requested.
+    pub(super) keeps_metadata: bool,
     pub(super) entries: Vec<DifferingEntry>,
 }
 
@@ -93,7 +95,7 @@ pub(super) struct Compare<'a> {
     parts: Parts,
     /// Predicates for the entries to report; `None` for all.
     predicates: Option<&'a Predicates>,
-    /// Keep the metadata of changed entries.
+    /// Keep the metadata of selected entries.
     keeps_metadata: bool,
     found: Mutex<DifferingEntries>,
 }
@@ -119,7 +121,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Keeps the metadata of changed entries, to tell which fields differ.
+    /// Keeps the metadata of selected entries, to tell their sizes, and which fields of changed
+    /// entries differ.
     pub(super) fn with_metadata(self, keeps_metadata: bool) -> Compare<'a> {
         Compare {
             keeps_metadata,
@@ -142,7 +145,10 @@ impl<'a> Compare<'a> {
     }
 
     pub(super) fn into_found(self) -> DifferingEntries {
-        self.found.into_inner()
+        DifferingEntries {
+            keeps_metadata: self.keeps_metadata,
+            ..self.found.into_inner()
+        }
     }
 
     /// The number of a part in the catalog, from its number in this walk.
@@ -239,7 +245,7 @@ impl Worker for Comparer<'_> {
             let from = found.bytes.len();
             found.bytes.extend_from_slice(name);
             let mut metadata = 0;
-            if self.to.keeps_metadata && differs.row != 0 && differs.is_selected {
+            if self.to.keeps_metadata && differs.is_selected {
                 let meta = entries[nth].meta.lasting();
                 let meta = ComparedMeta::new(&meta, self.to.index.is_by_name());
                 found.metadata.push(meta);

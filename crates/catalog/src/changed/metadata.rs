@@ -122,6 +122,10 @@ impl ComparedMeta {
         }
     }
 
+    pub(super) fn size(&self) -> u64 {
+        self.values.size
+    }
+
     /// The change from an old entry to this one.
     pub(super) fn since(&self, old: &ComparedMeta) -> MetadataChange {
         let (before, after) = (&old.values, &self.values);

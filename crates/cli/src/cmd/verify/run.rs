@@ -1,4 +1,4 @@
-//! `fathom verify`: checks an archive, and compares a directory with it.
+//! `fathom verify`: checks archives, and compares a directory with them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use walk::Filter;
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::selection::read_list;
-use crate::cmd::verify::args::Verify as Args;
+use crate::cmd::verify::args::{Ignored, Verify as Args};
 use crate::date::Zone;
 use crate::error::{Error, Outcome, not_an_archive};
 use crate::input::archives_and_paths;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 fn open(dir: &[u8], filter: Filter, args: &Args) -> Result<Tree, Error> {
     let tree = Tree::open(dir, filter);
     let tree = tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))?;
-    let ignored = args.ignore.iter().map(|it| it.metadata());
+    let ignored = args.ignore.iter().copied().map(Ignored::metadata);
     Ok(tree.with_ignored(&ignored.collect::<Vec<_>>()))
 }
 

@@ -221,8 +221,9 @@ fn quiet_prints_nothing_on_stderr() {
 #[test]
 fn quiet_verification_prints_only_warnings() {
     let place = Place::new();
+    fs::create_dir(place.at("state")).unwrap();
     place
-        .run("dump tree -o level0.tar --state state -q")
+        .run("dump tree -o level0.tar --level 0 --state state -q")
         .exits(0);
     for rest in [
         "tree.tar",

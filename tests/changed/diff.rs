@@ -388,20 +388,12 @@ fn catalogs_that_cannot_be_compared_are_refused() {
         grow(&other, 2, 30);
         rest();
         let old = catalog(&one, &out.join("old"));
-        let foreign = catalog(&other, &out.join("foreign"));
         let refused = |old: &Path, new: &Path, says: &str| {
             for more in [&["--json"][..], &["--group-by", "owner"]] {
                 let ran = diff(old, new, more).refused();
                 assert!(ran.stderr.contains(says), "{ran}");
             }
         };
-        refused(&old, &foreign, "describes another directory or file system");
-        let below = dir(one.join("below"));
-        refused(
-            &old,
-            &catalog(&below, &out.join("below")),
-            "another directory",
-        );
         let both = out.join("both");
         run(&mut fathom(args![
             "walk",
@@ -456,5 +448,106 @@ fn catalogs_that_cannot_be_compared_are_refused() {
         run(&mut fathom(args!["query", &old, "--format", "rsync"])).refused();
         run(&mut fathom(args!["query", "--diff", &old])).exits(2);
         run(&mut fathom(args!["query", "--diff", &old, &old, &old])).exits(2);
+    });
+}
+
+/// Entries of two directories are compared by name: their inodes have other numbers and ctimes.
+#[test]
+fn catalogs_of_two_directories_are_compared_by_name() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (one, other) = (tmpfs(ground.join("one")), tmpfs(ground.join("other")));
+        let out = dir(ground.join("out"));
+        for path in [
+            "same",
+            "d/same",
+            "size",
+            "owner",
+            "mode",
+            "gone",
+            "d/old name",
+        ] {
+            file(one.join(path), 10);
+        }
+        fs::hard_link(one.join("same"), one.join("link")).unwrap();
+        file(one.join("type"), 10);
+        let copy = || {
+            let mut command = Command::new("cp");
+            let from = one.join(".");
+            assert!(
+                command
+                    .arg("-a")
+                    .arg(from)
+                    .arg(&other)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        };
+        copy();
+        let old = catalog(&one, &out.join("old"));
+        let list = |new: &Path, code: i32| -> Vec<String> {
+            let ran = diff(&old, new, &["-v"]).exits(code);
+            let words = "describe different directories";
+            assert_eq!(ran.stderr.matches(words).count(), 1, "{ran}");
+            ran.lines().into_iter().map(str::to_owned).collect()
+        };
+        let new = catalog(&other, &out.join("new"));
+        assert!(list(&new, 1).is_empty());
+        let value = diff(&old, &new, &["--json"]).exits(1).json();
+        assert_eq!(value["result"]["unchanged"], true);
+
+        file(other.join("added"), 10);
+        file(other.join("size"), 20);
+        std::os::unix::fs::chown(other.join("owner"), Some(7), None).unwrap();
+        crate::support::build::chmod(other.join("mode"), 0o600);
+        fs::remove_file(other.join("gone")).unwrap();
+        fs::rename(other.join("d/old name"), other.join("d/new name")).unwrap();
+        fs::remove_file(other.join("type")).unwrap();
+        file(other.join("type/below"), 1);
+        let new = catalog(&other, &out.join("newer"));
+        let lines = list(&new, 1);
+        let found: BTreeSet<&str> = lines
+            .iter()
+            .map(|line| line.split(" (").next().unwrap())
+            .collect();
+        let expected = [
+            "* .",
+            "* d",
+            "* mode",
+            "* owner",
+            "* size",
+            "* type",
+            "+ added",
+            "+ d/new name",
+            "+ type/below",
+            "- d/old name",
+            "- gone",
+        ];
+        assert_eq!(found, BTreeSet::from(expected), "{lines:?}");
+        let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
+        assert!(has("* owner (uid 0 -> 7)"), "{lines:?}");
+        assert!(has("* size (size 10 -> 20"), "{lines:?}");
+        let ran = diff(&old, &new, &["--format", "ndjson"]).exits(1);
+        let entries = ran.lines().into_iter().map(|line| {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            (exact(&entry, "path"), entry["size"].as_u64())
+        });
+        let sizes: BTreeMap<Vec<u8>, Option<u64>> = entries.collect();
+        for (path, size) in [
+            ("added", 10),
+            ("size", 20),
+            ("gone", 10),
+            ("d/old name", 10),
+        ] {
+            assert_eq!(sizes[path.as_bytes()], Some(size), "{path}");
+        }
+        // Sums of groups need no names.
+        let value = diff(&old, &new, &["--group-by", "type", "--json"])
+            .exits(1)
+            .json();
+        assert!(!value["result"]["groups"].as_array().unwrap().is_empty());
     });
 }

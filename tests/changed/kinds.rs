@@ -440,6 +440,9 @@ fn update_replaces_the_catalog() {
                 file(top.join(format!("new {n}")), n);
                 let found = changed(top, &to, &["--update", "--json"]).exits(0).json();
                 assert_eq!(found["result"]["added"], 1, "{kind}: {found}");
+                let entries = found["result"]["entries"].as_array().unwrap();
+                let added = entries.iter().find(|it| it["change"] == "added").unwrap();
+                assert_eq!(added["size"], n, "{kind}: {found}");
                 assert_eq!(since(top, &to), BTreeSet::new(), "{kind}, after round {n}");
             }
             assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1);

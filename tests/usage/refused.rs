@@ -120,6 +120,9 @@ walk . --group-by owner --format csv --json => hint:
 walk . --sort name => hint:
 walk . --sort bytes => hint: add --top N for the largest files
 walk . --sort count --top 3 => hint: add --format du
+walk . --format {paths,paths0,ndjson,csv} --sort {bytes,allocated} => hint: add --top N for the largest files
+walk . --format {csv,ndjson} --sort name => sort files with --sort bytes --top N
+walk . --format csv --top 3 --sort name => sort files with --sort bytes --top N
 walk /usr/lib/os-release/.. --size 3X => use +N, -N or N with a unit && hint:
 walk /usr/lib/os-release/.. --changed-within soon => 2026-11-20 && hint:
 walk /usr/lib/os-release/.. --changed-before 2026-02-30 => 2026-11-20 && hint:
@@ -193,7 +196,9 @@ dump --prune == missing: --state DIR
 dump --prune --state s == --prune requires --keep-full, or --keep-daily and the like
 dump --prune --yes --keep-full 1 == missing: --state DIR
 
-verify == missing: ARCHIVE
+verify => missing: ARCHIVE
+verify f --ignore mtime => --against
+verify f --against . --ignore atime => mtime && xattrs
 {list,restore,verify} gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 list --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 verify --state s -- x => cannot be used with PATH && --to - PATH

@@ -1,10 +1,11 @@
 //! Tests of archives compared with their trees: each difference is reported, and nothing else.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use serde_json::Value;
 
 use crate::support::build::{bind, chmod, dir, disk, file, name, tmpfs, unmount_whole};
@@ -463,6 +464,18 @@ fn directory_at_the_wrong_level_is_an_error_with_the_right_one() {
         assert!(ran.stderr.contains(&right), "{archive} {against}: {ran}");
     }
     verify("top.tar", "a").exits(0);
+    // A different directory with the same entries.
+    file(dir(place.join("other/sub")).join("f"), 1);
+    for (archive, against, prefix) in [
+        ("top.tar", "other", "top"),
+        ("deep.tar", "other", "top"),
+        ("deep.tar", "other/sub", "top/sub"),
+    ] {
+        let ran = verify(archive, against).refused();
+        let command = format!("(cd '{prefix}' && fathom dump . -o ARCHIVE)");
+        assert!(ran.stderr.contains(&command), "{archive} {against}: {ran}");
+    }
+    fs::remove_dir_all(place.join("other")).unwrap();
     // Without a better directory, each missing member is reported.
     fs::remove_dir_all(&top).unwrap();
     let ran = verify("top.tar", "a").exits(1);
@@ -620,5 +633,122 @@ fn symlinks_above_all_members_are_followed() {
         symlink("../../moved", at.join("p/s/d")).unwrap();
         let ran = verify(&["link/s"], 1);
         assert!(ran.stderr.contains("'link/s/d/g': cannot open"), "{ran}");
+    });
+}
+
+/// The files were last read before their last change, so a read without O_NOATIME would update
+/// their access times.
+#[test]
+fn access_times_do_not_change() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = tmpfs(ground.join("at"));
+        let tree = dir(at.join("tree"));
+        file(tree.join("d/file"), 10_000);
+        let sparse = fs::File::create(tree.join("sparse")).unwrap();
+        sparse.set_len(1 << 20).unwrap();
+        sparse.write_all_at(b"data", 500_000).unwrap();
+        let paths = ["tree/d/file", "tree/sparse", "tree/d", "tree"].map(|path| at.join(path));
+        let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
+        let times = Timestamps {
+            last_access: time(1_000_000_000),
+            last_modification: time(1_100_000_000),
+        };
+        for path in &paths {
+            utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
+        }
+        dir(at.join("state"));
+        dump(&at, "archive.tar", &["--level", "0", "--state", "state"]);
+        for archive in [&["archive.tar"][..], &["--state", "state"]] {
+            let mut command = fathom(args!["verify", "--against", "."]);
+            run(command.args(archive).current_dir(&at)).exits(0);
+            for path in &paths {
+                let seen = path.metadata().unwrap().atime();
+                assert_eq!(seen, 1_000_000_000, "{path:?}, {archive:?}");
+            }
+        }
+        fs::read(&paths[0]).unwrap();
+        assert_ne!(paths[0].metadata().unwrap().atime(), 1_000_000_000);
+    });
+}
+
+#[test]
+fn ignored_metadata_is_not_compared() {
+    let programs = ["setfattr", "mkfs.ext4"].map(Need::Program);
+    if !require(&[&[Need::Root, Need::Loop], &programs[..]].concat()) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = disk("ext4", &ground.join("disk"));
+        let (one, other) = (dir(at.join("one")), dir(at.join("other")));
+        for top in [&one, &other] {
+            file(top.join("owner"), 10);
+            file(top.join("mode"), 10);
+            file(top.join("xattr"), 10);
+            file(top.join("a"), 300_000);
+        }
+        fs::hard_link(one.join("a"), one.join("link")).unwrap();
+        fs::copy(other.join("a"), other.join("link")).unwrap();
+        chown(other.join("owner"), Some(12345), None).unwrap();
+        chmod(other.join("mode"), 0o600);
+        chmod(one.join("mode"), 0o640);
+        let mut attribute = Command::new("setfattr");
+        tool(
+            attribute
+                .args(["-n", "user.a", "-v", "1"])
+                .arg(other.join("xattr")),
+        );
+        let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
+        for (top, sec) in [(&one, 1_000_000_000), (&other, 1_100_000_000)] {
+            for name in ["owner", "mode", "xattr", "a", "link", "."] {
+                let times = Timestamps {
+                    last_access: time(sec),
+                    last_modification: time(sec),
+                };
+                utimensat(CWD, top.join(name), &times, AtFlags::empty()).unwrap();
+            }
+        }
+        let archive = at.join("archive.tar");
+        let dump = args!["dump", ".", "-q", "-o", &archive];
+        run(fathom(dump).current_dir(&one)).exits(0);
+        let differences = |ignored: &str, code: i32| -> String {
+            let mut command = fathom(args!["verify", &archive, "--against", &other, "--json"]);
+            if !ignored.is_empty() {
+                command.args(["--ignore", ignored]);
+            }
+            let value = run(&mut command).exits(code).json();
+            let warnings = value["warnings"].as_array().unwrap().iter();
+            let messages = warnings.map(|it| it["message"].as_str().unwrap().to_owned());
+            messages.collect::<Vec<_>>().join("\n")
+        };
+        let all = ["mtime", "owner", "mode", "xattrs", "links"];
+        let words = [
+            "modification time differs",
+            "owner differs",
+            "mode differs",
+            "extended attribute 'user.a'",
+            "not a hard link",
+        ];
+        let found = differences("", 1);
+        for (nth, word) in words.iter().enumerate() {
+            assert!(found.contains(word), "{word}: {found}");
+            let others: Vec<&str> = all.iter().copied().filter(|it| *it != all[nth]).collect();
+            let found = differences(&others.join(","), 1);
+            let mut lines = found.lines();
+            assert!(lines.all(|line| line.contains(word)), "{word}: {found}");
+        }
+        let all = all.join(",");
+        assert_eq!(differences(&all, 0), "");
+        // The contents of hard links are compared all the same.
+        let link = fs::OpenOptions::new().write(true).open(other.join("link"));
+        link.unwrap().write_all_at(b"y", 290_000).unwrap();
+        assert_eq!(differences(&all, 1), "contents differ from byte 290000 on");
+        file(other.join("a"), 5);
+        assert!(differences(&all, 1).contains("size differs"));
+        fs::remove_file(other.join("link")).unwrap();
+        dir(other.join("link"));
+        assert!(differences(&all, 1).contains("type differs: directory"));
     });
 }

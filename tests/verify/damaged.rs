@@ -73,6 +73,26 @@ fn intact_archive() {
 }
 
 #[test]
+fn several_archives_are_added_up() {
+    let place = tempfile::tempdir().unwrap();
+    let (archive, _) = five();
+    verify(place.path(), &archive, 0);
+    let [one, other] = ["archive", "other"].map(|name| place.path().join(name));
+    fs::write(&other, &archive).unwrap();
+    let said = run(&mut fathom(args!["verify", &one, &other])).exits(0);
+    let begin = "intact: 2 archives, 10 members, ";
+    assert!(said.lines()[0].starts_with(begin), "{said}");
+    let value = run(&mut fathom(args!["verify", &one, &other, "--json"])).exits(0);
+    let value = value.json();
+    assert_eq!(counts(&value), [10, 8, 2, 0]);
+    let names = [&one, &other].map(|path| path.to_str().unwrap());
+    assert_eq!(value["result"]["archives"], serde_json::json!(names));
+    assert_eq!(value["result"]["archive"], names[0]);
+    fs::write(&other, &archive[..archive.len() / 2]).unwrap();
+    run(&mut fathom(args!["verify", &one, &other])).exits(1);
+}
+
+#[test]
 fn two_archives_concatenated() {
     let place = tempfile::tempdir().unwrap();
     let (archive, _) = five();

@@ -219,6 +219,26 @@ fn quiet_prints_nothing_on_stderr() {
 }
 
 #[test]
+fn quiet_verification_prints_only_warnings() {
+    let place = Place::new();
+    fs::create_dir(place.at("state")).unwrap();
+    place
+        .run("dump tree -o level0.tar --level 0 --state state -q")
+        .exits(0);
+    for rest in [
+        "tree.tar",
+        "tree.tar --against .",
+        "--state state",
+        "--state state --against .",
+    ] {
+        let ran = place.run(&format!("verify -q {rest}")).exits(0);
+        assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b""[..], ""), "{ran}");
+    }
+    let ran = place.run("verify -q tree.tar --against tree").refused();
+    assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{ran}");
+}
+
+#[test]
 fn json_is_one_line_that_matches_its_schema() {
     let place = Place::new();
     for line in working_commands().iter().map(|command| short_run(command)) {

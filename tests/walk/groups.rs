@@ -88,7 +88,7 @@ fn key(by: &str, top: &Path, entry: &Found) -> Vec<u8> {
         "ext" => {
             let name = name(&entry.path);
             match name.iter().rposition(|&b| b == b'.') {
-                Some(at) if at > 0 => name[at + 1..].to_vec(),
+                Some(at) if at > 0 => name[at + 1..].to_ascii_lowercase(),
                 _ => Vec::new(),
             }
         }
@@ -198,7 +198,7 @@ fn groups_are_sorted_limited_and_in_every_format() {
     in_namespace(|base| {
         let top = still(&base.join("top")).to_owned();
         file(top.join("a/one.txt"), 100_000);
-        file(top.join("b/two.txt"), 5);
+        file(top.join("b/two.TXT"), 5);
         file(top.join("b/three.log"), 70_000);
         let now = std::time::SystemTime::now();
         let old = now - std::time::Duration::from_secs(40 * 86_400);

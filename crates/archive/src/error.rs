@@ -224,6 +224,13 @@ pub enum ErrorKind {
     /// Verify found no member in the directory, but found them in a different one.
     #[error("it has no member of the archive, such as '{}'", shown(.member))]
     OtherTree { member: Vec<u8>, dir: Vec<u8> },
+    /// Verify found no member in the directory, but found the first ones without this directory at
+    /// the beginning of their names.
+    #[error(
+        "it has no member of the archive, such as '{}', but has members without '{}/'",
+        shown(.member), shown(.prefix)
+    )]
+    OtherPrefix { member: Vec<u8>, prefix: Vec<u8> },
     #[error("{0}")]
     NotArchive(NotArchive),
     #[error("decompressing it takes too much memory (the window of {0} is too large)")]

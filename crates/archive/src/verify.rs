@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
+use elsewhere::FirstMembers;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use known::{ArchivedFiles, plain};
+use known::ArchivedFiles;
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 use unlisted::Skipped;
@@ -29,7 +30,7 @@ mod tree;
 mod unlisted;
 
 pub use chains::{ChainsReport, CheckedDump, TreeComparison, compare_newest, verify_chains};
-pub use difference::{Difference, TreeAccess};
+pub use difference::{Difference, IgnoredMetadata, TreeAccess};
 pub use tree::Tree;
 
 /// The result of a verification.
@@ -96,7 +97,7 @@ pub fn verify(
     let mut check = Verification {
         report: VerifyReport::default(),
         known: ArchivedFiles::default(),
-        first: None,
+        first: FirstMembers::default(),
         own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
         is_increment: false,
@@ -111,8 +112,7 @@ pub fn verify(
 struct Verification<'a> {
     report: VerifyReport,
     known: ArchivedFiles,
-    /// Name of the first member.
-    first: Option<Vec<u8>>,
+    first: FirstMembers,
     /// Device and inode of the archive files, which need not be in the archive.
     own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
@@ -200,7 +200,7 @@ impl Verification<'_> {
             {
                 let name = list::plain(&member.link).into_owned();
                 let new = || (input.at(), Vec::new());
-                first.get_or_insert_with(|| plain(&member.path));
+                first.add(&member.path);
                 linked.entry(name).or_insert_with(new).1.push(member);
                 report.members += 1;
                 continue;
@@ -216,11 +216,11 @@ impl Verification<'_> {
                 known.listed.extend(place.flatten());
                 report.compare(tree, input, &member, known);
                 wanted.is_incomplete |= report.resume(name, input, &latest);
-                if first.is_none() && member.kind != MemberKind::Label {
-                    *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
+                if member.kind != MemberKind::Label {
+                    first.add(&member.path);
                 }
                 if report.compared == MISSING_AT_FIRST {
-                    tree.check_members(first.as_deref(), known)?;
+                    tree.check_members(first, known)?;
                 }
                 if let Some(list) = &member.dumpdir {
                     *is_increment = true;
@@ -302,7 +302,7 @@ impl Verification<'_> {
             is_increment,
         } = self;
         if let Some(tree) = against {
-            tree.check_members(first.as_deref(), &known)?;
+            tree.check_members(&first, &known)?;
             let skipped = Skipped::new(&own, tree);
             let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
             tree.find_unknown(&known, &skipped, |warning| {

@@ -130,15 +130,6 @@ pub enum ErrorKind {
     },
     #[error("it describes '{}', and '{}' is another directory", shown(.root), shown(.dir))]
     OtherDirectory { root: Vec<u8>, dir: Vec<u8> },
-    #[error(
-        "it describes '{}', and catalog '{}' describes another directory or file system ('{}')",
-        shown(.root), shown(.other), shown(.other_root)
-    )]
-    OtherCatalog {
-        root: Vec<u8>,
-        other: Vec<u8>,
-        other_root: Vec<u8>,
-    },
     #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
     OtherNameForExcludes { root: Vec<u8> },
     /// Foreign data, from another program or a server, claims this size.

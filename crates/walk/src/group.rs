@@ -5,6 +5,7 @@
 
 mod links;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use foldhash::HashMap;
@@ -12,6 +13,7 @@ use gate::sync::Mutex;
 
 use crate::entry::{Dir, Entry, FileType, Meta, Time, joined};
 use crate::predicate::base_name;
+use crate::predicate::glob::fold;
 use crate::predicate::test::TimeField;
 use crate::sink::{Fields, Sink, Worker};
 use crate::trail::{KeptPath, PathTree};
@@ -25,7 +27,8 @@ pub enum GroupBy {
     Owner,
     /// Group id.
     Group,
-    /// Extension: the text after the last dot of the name, if something precedes the dot.
+    /// Extension: the text after the last dot of the name, if something precedes the dot. Case is
+    /// ignored.
     Ext,
     /// File type.
     Type,
@@ -386,7 +389,7 @@ impl Worker for Adder<'_> {
                     b"" => base_name(dir.path),
                     name => name,
                 };
-                self.add_entry(extension(name), &entry.meta);
+                self.add_entry(&extension(name), &entry.meta);
             }
             return;
         }
@@ -516,12 +519,26 @@ pub fn bucket(time: Option<Time>, now: Time) -> u64 {
     AGES.iter().position(|(_, most)| age <= *most).unwrap_or(0) as u64
 }
 
-/// The extension: the text after the last dot of a name, if something precedes the dot; else empty.
-pub fn extension(name: &[u8]) -> &[u8] {
-    match name.iter().rposition(|&b| b == b'.') {
+/// The extension in lower case: the text after the last dot of a name, if something precedes the
+/// dot; else empty.
+pub fn extension(name: &[u8]) -> Cow<'_, [u8]> {
+    let extension = match name.iter().rposition(|&b| b == b'.') {
         Some(at) if at > 0 => &name[at + 1..],
         _ => b"",
+    };
+    let is_lower = |b: &u8| b.is_ascii() && !b.is_ascii_uppercase();
+    if extension.iter().all(is_lower) {
+        return Cow::Borrowed(extension);
     }
+    // The rule is that of a pattern that ignores case, so that a group has the files that the
+    // predicate for its extension selects.
+    Cow::Owned(match std::str::from_utf8(extension) {
+        Ok(text) => {
+            let lower = text.chars().filter_map(|c| char::from_u32(fold(c.into())));
+            lower.collect::<String>().into_bytes()
+        }
+        Err(_) => extension.to_ascii_lowercase(),
+    })
 }
 
 /// The directory some levels above a path.
@@ -556,6 +573,7 @@ pub fn type_of_key(number: u64) -> FileType {
 mod tests {
     use super::*;
     use crate::key::DirKey;
+    use crate::predicate::glob::Glob;
 
     #[test]
     fn keys_of_names_and_directories() {
@@ -564,10 +582,16 @@ mod tests {
             (".bashrc", ""),
             ("a.", ""),
             ("a.tar.gz", "gz"),
+            ("a.H5", "h5"),
+            ("a.JpeG", "jpeg"),
+            ("a.\u{c4}A", "\u{e4}a"),
             ("a", ""),
         ] {
             assert_eq!(extension(name.as_bytes()), ext.as_bytes(), "{name}");
+            let glob = Glob::from_extension(ext.as_bytes());
+            assert!(ext.is_empty() || glob.is_match(name.as_bytes()), "{name}");
         }
+        assert_eq!(extension(b"a.\xffX"), &b"\xffx"[..]);
         assert_eq!(ancestor(b"a/b/c", 1), b"a/b");
         assert_eq!(ancestor(b"/b/c", 2), b"/");
         assert_eq!(ancestor(b"a/", 0), b"a/");

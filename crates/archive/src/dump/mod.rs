@@ -30,7 +30,7 @@ mod output;
 mod own;
 mod part;
 mod pieces;
-mod places;
+pub(crate) mod places;
 mod progress;
 mod read;
 mod results;

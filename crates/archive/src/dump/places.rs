@@ -55,17 +55,8 @@ impl<R: Deref<Target = Rows>> OpenAncestors<R> {
     /// # Errors
     /// Those of [`OpenAncestors::at`] and openat(2); `ELOOP` for a symlink.
     pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, NotOpened> {
-        const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let may_keep_atime = self.is_root || gate::process::is_me(uid);
-        let fd = self.at(row, |dir, name| {
-            if may_keep_atime {
-                match openat(dir, name, HOW | Open::NOATIME) {
-                    Err(Errno::EPERM) => {}
-                    opened => return opened,
-                }
-            }
-            openat(dir, name, HOW)
-        })?;
+        let fd = self.at(row, |dir, name| open_to_read(dir, name, may_keep_atime))?;
         if self.rows.parent(row).is_none() {
             self.check(row, &stat(&fd)?)?;
         }
@@ -182,6 +173,25 @@ impl<R: Deref<Target = Rows>> OpenAncestors<R> {
             false => Err(NotOpened::OtherSource),
         }
     }
+}
+
+/// Opens a file for reading, but no symlink; with `may_keep_atime`, with O_NOATIME where permitted.
+///
+/// # Errors
+/// Those of openat(2); `ELOOP` for a symlink.
+pub(crate) fn open_to_read(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    may_keep_atime: bool,
+) -> Result<Fd, Errno> {
+    const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
+    if may_keep_atime {
+        match openat(dir, name, HOW | Open::NOATIME) {
+            Err(Errno::EPERM) => {}
+            opened => return opened,
+        }
+    }
+    openat(dir, name, HOW)
 }
 
 /// The metadata of an open file.

@@ -9,6 +9,7 @@ use gate::long::statx_long;
 use ondisk::pax::Base;
 use walk::entry::joined;
 
+use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
 use super::unlisted::Skipped;
@@ -205,7 +206,7 @@ pub fn compare_newest(
         .open_catalog(history.state())
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
     tree.filter = reader.about().options.filter();
-    let mut first: Option<Vec<u8>> = None;
+    let mut first = FirstMembers::default();
     let (mut known, mut compared, mut found) = (
         ArchivedFiles::default(),
         TreeComparison::default(),
@@ -236,9 +237,7 @@ pub fn compare_newest(
                 continue;
             };
             watch(compared.entries, &path);
-            if first.is_none() {
-                first = Some(path.clone()).filter(|path| !path.is_empty());
-            }
+            first.add(&path);
             let mut differences = Vec::new();
             tree.compare_by_hash(
                 &member,
@@ -249,7 +248,7 @@ pub fn compare_newest(
             );
             compared.entries += 1;
             if compared.entries == MISSING_AT_FIRST {
-                tree.check_members(first.as_deref(), &known)?;
+                tree.check_members(&first, &known)?;
             }
             compared.different += u64::from(!differences.is_empty());
             differences
@@ -257,7 +256,7 @@ pub fn compare_newest(
                 .for_each(|it| found.push(it, MOST_WARNINGS));
         }
     }
-    tree.check_members(first.as_deref(), &known)?;
+    tree.check_members(&first, &known)?;
     let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {

@@ -58,6 +58,38 @@ pub enum Difference {
     AclWithUnknownNames,
 }
 
+/// Metadata that a comparison can ignore.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IgnoredMetadata {
+    /// The modification time.
+    Mtime,
+    /// The user and group id.
+    Owner,
+    /// The permission bits.
+    Mode,
+    /// Extended attributes and access control lists.
+    Xattrs,
+    /// Which names are hard links of one file.
+    Links,
+}
+
+impl Difference {
+    /// The metadata that differs, if a comparison can ignore it.
+    pub(super) fn metadata(&self) -> Option<IgnoredMetadata> {
+        use Difference::*;
+        Some(match self {
+            ModificationTime(..) => IgnoredMetadata::Mtime,
+            Owner(..) => IgnoredMetadata::Owner,
+            Mode(..) => IgnoredMetadata::Mode,
+            XattrAdded(_) | XattrChanged(_) | XattrRemoved(_) | Acl(_) | AclWithUnknownNames => {
+                IgnoredMetadata::Xattrs
+            }
+            NotLinkedTo(_) => IgnoredMetadata::Links,
+            _ => return None,
+        })
+    }
+}
+
 fn exact(time: &Time) -> String {
     format!("{}.{:09}", utc(time.sec), time.nsec)
 }

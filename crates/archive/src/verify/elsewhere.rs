@@ -1,14 +1,30 @@
 //! Detects that an archive is compared with the wrong directory: one level too deep, or too
-//! shallow.
+//! shallow, or a different directory with the same entries.
 
+use base::path::{below, split};
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use mounts::root::absolute;
 use walk::entry::{append, joined};
 
-use super::known::ArchivedFiles;
+use super::known::{ArchivedFiles, plain};
 use super::tree::Tree;
 use crate::error::{Action, Error, ErrorKind};
+
+/// Names of the first members of an archive, to search for in other directories.
+#[derive(Default)]
+pub(super) struct FirstMembers(Vec<Vec<u8>>);
+
+impl FirstMembers {
+    /// Adds the name of a member, if it is one of the first.
+    pub(super) fn add(&mut self, name: &[u8]) {
+        const MOST: usize = 4;
+        if self.0.len() < MOST {
+            self.0
+                .extend(Some(plain(name)).filter(|path| !path.is_empty()));
+        }
+    }
+}
 
 impl Tree {
     /// Checks that some member is in the tree, or else that the first member is not in a directory
@@ -18,20 +34,37 @@ impl Tree {
     /// The members are in a different directory, which the error names.
     pub(super) fn check_members(
         &mut self,
-        first: Option<&[u8]>,
+        names: &FirstMembers,
         known: &ArchivedFiles,
     ) -> Result<(), Error> {
-        let Some(first) = first.filter(|_| known.is_empty()) else {
+        let Some(first) = names.0.first().filter(|_| known.is_empty()) else {
             return Ok(());
         };
-        match self.find_elsewhere(first) {
-            None => Ok(()),
-            Some(dir) => {
-                let member = first.to_vec();
-                let kind = ErrorKind::OtherTree { member, dir };
-                Err(Error::new(Action::CompareWith, &self.dir, kind))
+        let member = first.clone();
+        let kind = match self.find_elsewhere(first) {
+            Some(dir) => ErrorKind::OtherTree { member, dir },
+            None => match self.find_without_prefix(&names.0) {
+                Some(prefix) => ErrorKind::OtherPrefix { member, prefix },
+                None => return Ok(()),
+            },
+        };
+        Err(Error::new(Action::CompareWith, &self.dir, kind))
+    }
+
+    /// The directory at the beginning of member names without which all of the first members are
+    /// in the tree, as after a dump of a different directory with the same entries.
+    fn find_without_prefix(&mut self, names: &[Vec<u8>]) -> Option<Vec<u8>> {
+        let mut prefix = &names.first()?[..];
+        while !prefix.is_empty() {
+            let rests = names.iter().filter_map(|name| below(prefix, name));
+            let rests: Vec<&[u8]> = rests.filter(|rest| !rest.is_empty()).collect();
+            let mut exists = |rest: &[u8]| self.spot(rest).and_then(|it| it.statx()).is_ok();
+            if !rests.is_empty() && rests.into_iter().all(&mut exists) {
+                return Some(prefix.to_vec());
             }
+            prefix = split(prefix).0;
         }
+        None
     }
 
     /// Searches for the directory of a member: an ancestor of the tree, if the member's name begins

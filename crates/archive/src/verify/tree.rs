@@ -11,6 +11,7 @@ use gate::fs::{
     AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
 };
 use gate::long::{c_string, open_beneath, open_long, reach};
+use gate::process::{is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::acl::{self, AclNameKind};
@@ -18,9 +19,10 @@ use ondisk::pax::{Member, MemberKind};
 use ondisk::{Time, nfs4_acl};
 use walk::{FileType, Filter};
 
-use super::difference::{Difference, TreeAccess};
+use super::difference::{Difference, IgnoredMetadata, TreeAccess};
 use super::known::ArchivedFiles;
 use crate::dump::holes;
+use crate::dump::places::open_to_read;
 use crate::error::Error;
 use crate::gather::SortedNames;
 use crate::input::Input;
@@ -44,6 +46,8 @@ pub struct Tree {
     /// The dump's list of files (`--files-from`): only these must be in the archive. `None` without
     /// a list.
     pub(super) listed: Option<SortedNames>,
+    /// Metadata that is not compared.
+    ignored: Rc<[IgnoredMetadata]>,
 }
 
 /// A file to compare, by name in an open directory.
@@ -56,11 +60,18 @@ pub(super) struct TreeFile<'a> {
 struct Differences<'a> {
     path: &'a [u8],
     found: &'a mut Vec<Warning>,
+    ignored: &'a [IgnoredMetadata],
 }
 
 impl Differences<'_> {
     fn report_difference(&mut self, what: Difference) {
-        self.found.push(Warning::about(self.path, what));
+        if !what.metadata().is_some_and(|it| self.ignores(it)) {
+            self.found.push(Warning::about(self.path, what));
+        }
+    }
+
+    fn ignores(&self, metadata: IgnoredMetadata) -> bool {
+        self.ignored.contains(&metadata)
     }
 
     fn failed(&mut self, access: TreeAccess, gate: Gate) -> impl FnMut(Errno) {
@@ -93,7 +104,15 @@ impl Tree {
             owners: Rc::new(Owners::default()),
             filter,
             listed: None,
+            ignored: Rc::default(),
         })
+    }
+
+    /// Does not compare some of the metadata.
+    #[must_use]
+    pub fn with_ignored(self, ignored: &[IgnoredMetadata]) -> Tree {
+        let ignored = ignored.into();
+        Tree { ignored, ..self }
     }
 
     /// Restricts the names that must be in the archive to the listed ones, with everything below
@@ -204,9 +223,11 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) {
+        let ignored = Rc::clone(&self.ignored);
         let mut differ = Differences {
             path: &member.path,
             found,
+            ignored: &ignored,
         };
         let Some((spot, is)) = self.find(member, known, &mut differ) else {
             return;
@@ -217,7 +238,7 @@ impl Tree {
         let Some(hash) = hash.filter(|_| member.kind == MemberKind::File) else {
             return;
         };
-        let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+        let fd = spot.open(is.uid);
         let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
             return;
         };
@@ -234,6 +255,45 @@ impl Tree {
         }
     }
 
+    /// Compares a hard link with its target in the tree: the identity, or if links are ignored, the
+    /// contents, which the archive has only for the target. `own` is the open file of the link.
+    fn compare_link(
+        &mut self,
+        member: &Member,
+        is: &Statx,
+        own: Option<Result<Fd, Errno>>,
+        differ: &mut Differences<'_>,
+    ) {
+        let target = match below(&member.link) {
+            Some(name) => self.spot(name),
+            None => Err(Errno::ENOENT),
+        };
+        let target = target.and_then(|spot| Ok((spot.statx()?, spot)));
+        let ignores_links = differ.ignores(IgnoredMetadata::Links);
+        let kind = |file: &Statx| FileType::from_mode(file.mode);
+        let not_linked = Difference::NotLinkedTo(member.link.clone());
+        match (target, own) {
+            (Ok((to, _)), _) if (to.dev, to.ino) == (is.dev, is.ino) => {}
+            (Ok((to, _)), _) if ignores_links && kind(&to) != kind(is) => {
+                differ.report_difference(Difference::Type(kind(is), kind(&to)));
+            }
+            (Ok((to, spot)), Some(own)) => {
+                let size = to.size.max(is.size);
+                let files = own.and_then(|own| Ok((own, spot.open(to.uid)?)));
+                match files.map(|(own, target)| first_difference(own, &target, size)) {
+                    Ok(Ok(None)) => {}
+                    Ok(Ok(Some(from))) => differ.report_difference(Difference::Contents { from }),
+                    Ok(Err(errno)) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
+                    Err(errno) => differ.failed(TreeAccess::Open, Gate::Openat)(errno),
+                }
+            }
+            (Err(_), _) if ignores_links => {
+                differ.found.push(Warning::about(differ.path, not_linked));
+            }
+            _ => differ.report_difference(not_linked),
+        }
+    }
+
     /// Compares the current member of `input` with the file of the same name.
     pub(super) fn compare(
         &mut self,
@@ -242,9 +302,11 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) -> Result<(), Error> {
+        let ignored = Rc::clone(&self.ignored);
         let mut differ = Differences {
             path: &member.path,
             found,
+            ignored: &ignored,
         };
         let owners = Rc::clone(&self.owners);
         if matches!(member.kind, MemberKind::Label | MemberKind::Continuation) {
@@ -254,10 +316,11 @@ impl Tree {
             return Ok(());
         };
         if member.kind == MemberKind::Link {
-            let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
-            if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
-                differ.report_difference(Difference::NotLinkedTo(member.link.clone()));
-            }
+            let is_regular = FileType::from_mode(is.mode) == FileType::Regular;
+            let is_read = is_regular && differ.ignores(IgnoredMetadata::Links);
+            // The next lookup may close the directory of this file.
+            let own = is_read.then(|| spot.open(is.uid));
+            self.compare_link(member, &is, own, &mut differ);
             return Ok(());
         }
         if !attributes(member, &is, &mut differ) {
@@ -269,12 +332,14 @@ impl Tree {
                 Err(errno) => differ.failed(TreeAccess::ReadSymlink, Gate::Readlinkat)(errno),
             },
             MemberKind::File if is.size == member.size => {
-                contents(input, member, &spot, &mut differ)?
+                contents(input, member, (&spot, is.uid), &mut differ)?
             }
             _ => {}
         }
-        let id_of = |who, name: &[u8], number| owners.id(who, name, number);
-        extended(member, &spot, id_of, &mut differ);
+        if !differ.ignores(IgnoredMetadata::Xattrs) {
+            let id_of = |who, name: &[u8], number| owners.id(who, name, number);
+            extended(member, &spot, id_of, &mut differ);
+        }
         Ok(())
     }
 }
@@ -283,6 +348,13 @@ impl TreeFile<'_> {
     pub(super) fn statx(&self) -> Result<Statx, Errno> {
         let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         statx(self.dir, &self.name, at, StatxMask::BASIC_STATS)
+    }
+
+    /// Opens the file, owned by the user `owner`, with O_NOATIME where permitted: a purge by access
+    /// time must not take a comparison for a use of the file.
+    fn open(&self, owner: u32) -> Result<Fd, Errno> {
+        let may_keep_atime = is_root() || is_me(owner);
+        open_to_read(self.dir, &self.name, may_keep_atime)
     }
 }
 
@@ -337,19 +409,19 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     true
 }
 
-/// Compares the data of a file with that in the archive, which has the same length.
+/// Compares the data of a file with that in the archive, which has the same length. `owner` is the
+/// user id of the file's owner.
 fn contents(
     input: &mut Input,
     member: &Member,
-    spot: &TreeFile<'_>,
+    (spot, owner): (&TreeFile<'_>, u32),
     differ: &mut Differences<'_>,
 ) -> Result<(), Error> {
-    let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+    let fd = spot.open(owner);
     let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
         return Ok(());
     };
-    let buffer = Vec::new();
-    let mut other = OpenTreeFile { fd, buffer };
+    let mut other = OpenTreeFile::new(fd);
     let mut said = input.contents(member);
     let mut at = 0;
     loop {
@@ -370,6 +442,24 @@ fn contents(
         }
         return Ok(());
     }
+}
+
+/// Offset of the first byte in which two files differ; `size` is the larger of their sizes.
+fn first_difference(one: Fd, other: &Fd, size: u64) -> Result<Option<u64>, Errno> {
+    let (mut one, mut buffer) = (OpenTreeFile::new(one), vec![0; 256 << 10]);
+    let mut at = 0;
+    while at < size {
+        let n = pread64(other, &mut buffer, at)?;
+        if n == 0 {
+            return Ok(Some(at));
+        }
+        let different = one.first_difference(at, &buffer[..n])?;
+        if different.is_some() {
+            return Ok(different);
+        }
+        at += n as u64;
+    }
+    Ok(None)
 }
 
 /// The BLAKE3 checksum of a file's contents.
@@ -416,6 +506,11 @@ struct OpenTreeFile {
 }
 
 impl OpenTreeFile {
+    fn new(fd: Fd) -> OpenTreeFile {
+        let buffer = Vec::new();
+        OpenTreeFile { fd, buffer }
+    }
+
     /// Offset of the first byte that differs.
     fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
         self.buffer.resize(said.len(), 0);

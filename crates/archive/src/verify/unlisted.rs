@@ -179,7 +179,11 @@ impl Tree {
     }
 
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
-        let dir = self.open_directory(path, Open::SCAN);
+        // A listing must not change the access time of a directory, as the dump does not.
+        let dir = match self.open_directory(path, Open::SCAN | Open::NOATIME) {
+            Err(Errno::EPERM) => self.open_directory(path, Open::SCAN),
+            opened => opened,
+        };
         let dir = dir.map_err(|e| (Gate::Openat2, e))?;
         let seen =
             statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).map_err(|e| (Gate::Statx, e))?;

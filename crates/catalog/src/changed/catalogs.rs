@@ -21,7 +21,8 @@ use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
 use crate::since::{check_root, emit_entries};
 
-/// Two catalogs of the same directory, or two data sets with catalogs of the same directories.
+/// Two catalogs of the same directory, or of two directories to be compared by name; or two data
+/// sets with catalogs of the same directories.
 #[derive(Debug)]
 pub struct CatalogPair {
     /// The old data set; its paths begin like those of the new one.
@@ -31,6 +32,8 @@ pub struct CatalogPair {
     pairs: Vec<(usize, usize)>,
     /// Report how the metadata of each changed entry differs.
     metadata: bool,
+    /// Whether the catalogs are of different directories, whose entries are compared by name.
+    is_by_name: bool,
 }
 
 /// Why the comparison of two catalogs may report too many changes.
@@ -42,6 +45,12 @@ pub enum PairWarning {
     /// The catalogs have different [`Options`](crate::format::Options).
     #[error("the catalogs were written with different options (--exclude, --max-depth, -x)")]
     OtherOptions,
+    /// The catalogs are of two directories.
+    #[error(
+        "the catalogs describe different directories: entries are compared by name and metadata, \
+         and a renamed entry counts as removed and added"
+    )]
+    OtherDirectory,
 }
 
 impl WarningReason for PairWarning {}
@@ -50,7 +59,7 @@ impl CatalogPair {
     /// Opens two catalogs, or directories of catalogs.
     ///
     /// # Errors
-    /// A catalog cannot be read, or they are of different directories.
+    /// A catalog cannot be read; or a directory has a catalog in only one of two data sets.
     pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair, Error> {
         let [mut before, mut after] = [DataSet::open_joined(old)?, DataSet::open_joined(new)?];
         for (path, data) in [(old, &before), (new, &after)] {
@@ -62,16 +71,18 @@ impl CatalogPair {
                 return Err(Error::new(Action::UseCatalog, path, refusal));
             }
         }
-        let (mut pairs, mut roots) = (Vec::new(), Vec::new());
+        let (mut pairs, mut roots, mut is_by_name) = (Vec::new(), Vec::new(), false);
         let is_one = before.readers().len() == 1 && after.readers().len() == 1;
         for (nth_new, reader) in after.readers().iter().enumerate() {
             let is_free = |nth: &usize| !pairs.iter().any(|(used, _)| used == nth);
             let candidates = (0..before.readers().len()).filter(is_free);
             let mut checked = candidates
                 .map(|nth| (nth, check(&before.readers()[nth], old, reader, new)))
-                .filter(|(_, root)| is_one || root.is_ok());
+                .filter(|(_, root)| is_one || matches!(root, Ok((_, true))));
             let (nth_old, root) = checked.next().ok_or_else(|| unpaired(old, reader))?;
-            roots.push(root?);
+            let (root, is_same) = root?;
+            is_by_name |= !is_same;
+            roots.push(root);
             pairs.push((nth_old, nth_new));
         }
         let mut all = (0..before.readers().len()).zip(before.readers());
@@ -86,6 +97,7 @@ impl CatalogPair {
             new: after,
             pairs,
             metadata: false,
+            is_by_name,
         })
     }
 
@@ -127,7 +139,10 @@ impl CatalogPair {
         let options = |about: &About| about.options.without_run();
         let has_others = self.abouts().any(|[old, new]| options(old) != options(new));
         let options = has_others.then(|| Warning::general(PairWarning::OtherOptions));
-        incomplete.chain(missing).chain(options).collect()
+        let is_other = self.is_by_name;
+        let directory = is_other.then(|| Warning::general(PairWarning::OtherDirectory));
+        let warnings = incomplete.chain(missing).chain(options);
+        warnings.chain(directory).collect()
     }
 
     /// The changes that the predicates select. Removed entries are tested by their metadata in the
@@ -215,7 +230,10 @@ impl CatalogPair {
         if old.about().digest == new.about().digest && (old.about().racy == 0 || is_same_walk) {
             return Ok(Changes::default());
         }
-        let index = Index::load(old)?;
+        let index = match self.is_by_name {
+            true => Index::load_by_name(old)?,
+            false => Index::load(old)?,
+        };
         let parts = Parts::from_catalog(&new.about().parts);
         let compare = Compare::with_parts(&index, &old.about().parts, parts);
         let compare = compare.with_metadata(self.metadata);
@@ -237,7 +255,7 @@ impl CatalogPair {
         let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
         let (btimes, sizes) = (reader.read(BTIME, group)?, reader.read(SIZE, group)?);
         let generations = reader.read(GENERATION, group)?;
-        let owners = match self.metadata {
+        let owners = match self.metadata || self.is_by_name {
             true => Some((reader.read(UID, group)?, reader.read(GID, group)?)),
             false => None,
         };
@@ -312,8 +330,14 @@ fn unpaired(data: &[u8], reader: &Reader) -> Error {
     Error::new(Action::UseCatalog, data, ErrorKind::Unpaired { root })
 }
 
-/// Checks that two catalogs are of the same directory; returns its path in the new catalog.
-fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<u8>, Error> {
+/// Checks that two catalogs can be compared; returns the path of the directory in the new catalog,
+/// and whether the old catalog is of the same directory.
+fn check(
+    before: &Reader,
+    old: &[u8],
+    after: &Reader,
+    new: &[u8],
+) -> Result<(Vec<u8>, bool), Error> {
     let single = |reader: &Reader, path: &[u8]| {
         let about = reader.about();
         let refused = |kind| Error::new(Action::UseCatalog, path, kind);
@@ -339,15 +363,7 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
         ));
     }
     let is_same = check_root(&root, &part, &other_part, || other.absolute.clone());
-    if is_same.is_ok() {
-        return Ok(other.path);
-    }
-    let kind = ErrorKind::OtherCatalog {
-        root: root.absolute.unwrap_or(root.path),
-        other: new.to_vec(),
-        other_root: other.absolute.unwrap_or(other.path),
-    };
-    Err(Error::new(Action::UseCatalog, old, kind))
+    Ok((other.path, is_same.is_ok()))
 }
 
 /// The hash of a path below a DIR; `.` is DIR itself.

@@ -28,6 +28,7 @@ struct KeptEntry {
     change: Change,
     from: Option<KeptPath>,
     is_dir: bool,
+    size: Option<u64>,
     /// The index in [`Changes::metadata`].
     metadata: Option<u32>,
 }
@@ -38,6 +39,7 @@ impl Changes {
         let path = self.paths.add(&entry.path);
         let from = entry.from.as_ref().map(|from| self.paths.add(from));
         self.add_kept(path, entry.change, from, entry.is_dir);
+        self.set_last_size(entry.size);
         if let Some(metadata) = entry.metadata {
             self.describe_last(metadata);
         }
@@ -59,8 +61,16 @@ impl Changes {
             change,
             from,
             is_dir,
+            size: None,
             metadata: None,
         });
+    }
+
+    /// Records the size of the entry added last.
+    pub(super) fn set_last_size(&mut self, size: Option<u64>) {
+        if let Some(last) = self.entries.last_mut() {
+            last.size = size;
+        }
     }
 
     /// Records how the metadata of the entry added last has changed.
@@ -190,6 +200,7 @@ impl KeptEntry {
             change: self.change,
             from: self.from.map(|from| paths.path(from)),
             is_dir: self.is_dir,
+            size: self.size,
             metadata: self
                 .metadata
                 .and_then(|nth| metadata.get(nth as usize).copied()),

@@ -9,7 +9,9 @@ use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worke
 
 use super::metadata::ComparedMeta;
 use crate::part::{CachedPart, Part, Parts, relative};
-use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_hash};
+use crate::since::index::{
+    Identity, Index, NO_PART, RowMatch, fingerprint, fingerprint_by_name, path_hash,
+};
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
@@ -19,8 +21,10 @@ pub(super) struct DifferingEntries {
     paths: PathTree,
     /// Paths of the entries' directories, relative to DIR.
     dirs: Vec<KeptPath>,
-    /// The metadata of entries whose path the catalog has; empty unless it was requested.
+    /// The metadata of selected entries; empty unless it was requested.
     metadata: Vec<ComparedMeta>,
+    /// Whether metadata was requested.
+    pub(super) keeps_metadata: bool,
     pub(super) entries: Vec<DifferingEntry>,
 }
 
@@ -91,7 +95,7 @@ pub(super) struct Compare<'a> {
     parts: Parts,
     /// Predicates for the entries to report; `None` for all.
     predicates: Option<&'a Predicates>,
-    /// Keep the metadata of changed entries.
+    /// Keep the metadata of selected entries.
     keeps_metadata: bool,
     found: Mutex<DifferingEntries>,
 }
@@ -117,7 +121,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Keeps the metadata of changed entries, to tell which fields differ.
+    /// Keeps the metadata of selected entries, to tell their sizes, and which fields of changed
+    /// entries differ.
     pub(super) fn with_metadata(self, keeps_metadata: bool) -> Compare<'a> {
         Compare {
             keeps_metadata,
@@ -140,7 +145,10 @@ impl<'a> Compare<'a> {
     }
 
     pub(super) fn into_found(self) -> DifferingEntries {
-        self.found.into_inner()
+        DifferingEntries {
+            keeps_metadata: self.keeps_metadata,
+            ..self.found.into_inner()
+        }
     }
 
     /// The number of a part in the catalog, from its number in this walk.
@@ -191,9 +199,14 @@ impl Worker for Comparer<'_> {
             if self.part.0 != part.number {
                 self.part = (part.number, self.to.old_part(part.number));
             }
-            let identity = Identity::from_meta(self.part.1, &meta);
             let path = path_hash(dir.key.id, entry.name);
-            let fingerprint = fingerprint(identity.who, &meta);
+            let (identity, fingerprint) = match index.is_by_name() {
+                true => (Identity::from_path(path), fingerprint_by_name(path, &meta)),
+                false => {
+                    let identity = Identity::from_meta(self.part.1, &meta);
+                    (identity, fingerprint(identity.who, &meta))
+                }
+            };
             let row = index.find(path);
             if let Some(row) = row {
                 let old = index.row(row);
@@ -232,9 +245,10 @@ impl Worker for Comparer<'_> {
             let from = found.bytes.len();
             found.bytes.extend_from_slice(name);
             let mut metadata = 0;
-            if self.to.keeps_metadata && differs.row != 0 && differs.is_selected {
+            if self.to.keeps_metadata && differs.is_selected {
                 let meta = entries[nth].meta.lasting();
-                found.metadata.push(ComparedMeta::new(&meta));
+                let meta = ComparedMeta::new(&meta, self.to.index.is_by_name());
+                found.metadata.push(meta);
                 metadata = found.metadata.len() as u32;
             }
             found.entries.push(DifferingEntry {

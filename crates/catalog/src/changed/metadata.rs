@@ -101,7 +101,13 @@ pub(super) struct ComparedMeta {
 }
 
 impl ComparedMeta {
-    pub(super) fn new(meta: &Meta) -> ComparedMeta {
+    /// With `is_by_name`, for a comparison with a different directory, whose inodes have other
+    /// numbers, links and ctimes.
+    pub(super) fn new(meta: &Meta, is_by_name: bool) -> ComparedMeta {
+        let (ino, nlink, ctime) = match is_by_name {
+            true => Default::default(),
+            false => (meta.ino, meta.nlink, meta.ctime),
+        };
         ComparedMeta {
             values: MetadataValues {
                 mode: meta.mode,
@@ -109,11 +115,15 @@ impl ComparedMeta {
                 gid: meta.gid,
                 size: meta.size,
             },
-            ino: meta.ino,
-            nlink: meta.nlink,
+            ino,
+            nlink,
             mtime: meta.mtime,
-            ctime: meta.ctime,
+            ctime,
         }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.values.size
     }
 
     /// The change from an old entry to this one.
@@ -158,7 +168,7 @@ mod tests {
             ..Meta::default()
         };
         let names = |new: Meta| -> Vec<&str> {
-            let change = ComparedMeta::new(&new).since(&ComparedMeta::new(&old));
+            let change = ComparedMeta::new(&new, false).since(&ComparedMeta::new(&old, false));
             change.fields().map(MetadataField::name).collect()
         };
         let later = Time { sec: 1, nsec: 0 };
@@ -182,7 +192,7 @@ mod tests {
         };
         let all: Vec<&str> = MetadataField::ALL.map(MetadataField::name).to_vec();
         assert_eq!(names(other), all);
-        let change = ComparedMeta::new(&setuid).since(&ComparedMeta::new(&old));
+        let change = ComparedMeta::new(&setuid, false).since(&ComparedMeta::new(&old, false));
         assert_eq!((change.old.mode, change.new.mode), (0o100_644, 0o104_755));
     }
 }

@@ -60,7 +60,7 @@ pub struct ChangedOptions {
     pub predicates: Predicates,
     /// Globs of entries to skip, besides those of the catalog.
     pub excludes: Vec<Vec<u8>>,
-    /// Report how the metadata of each changed entry differs.
+    /// Report how the metadata of each changed entry differs, and the size of each entry.
     pub metadata: bool,
 }
 
@@ -100,6 +100,8 @@ pub struct ChangedEntry {
     pub from: Option<Vec<u8>>,
     /// Whether the entry is, or was, a directory.
     pub is_dir: bool,
+    /// Size in bytes, if metadata was requested; of a removed entry, the former size.
+    pub size: Option<u64>,
     /// How the metadata of a changed entry differs, if that was requested. `None` for an entry that
     /// was also moved with its directory.
     pub metadata: Option<MetadataChange>,
@@ -344,12 +346,17 @@ impl Changes {
         };
         let mut places: Vec<u32> = outcomes.iter().filter_map(row).collect();
         places.sort_unstable();
-        let mut names: BTreeMap<u32, KeptPath> = BTreeMap::new();
+        let mut names: BTreeMap<u32, (KeptPath, Option<u64>)> = BTreeMap::new();
         for (group, first, here) in by_group(reader, &places) {
             let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            let sizes = match found.keeps_metadata {
+                true => Some(reader.read(SIZE, group)?),
+                false => None,
+            };
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
-                names.insert(place, changes.keep(&path_below(&dirs[at], &files[at])));
+                let path = changes.keep(&path_below(&dirs[at], &files[at]));
+                names.insert(place, (path, sizes.as_ref().map(|sizes| sizes[at])));
             }
         }
         for outcome in outcomes {
@@ -357,7 +364,9 @@ impl Changes {
             let (at, change, from) = match outcome {
                 EntryOutcome::Added(at) => (at, Change::Added, None),
                 EntryOutcome::Changed(at, _) => (at, Change::Changed, None),
-                EntryOutcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
+                EntryOutcome::Renamed(at, row) => {
+                    (at, Change::Renamed, name(row).map(|(path, _)| path))
+                }
                 EntryOutcome::Carried(at) => {
                     let entry = &found.entries[at];
                     if entry.is_selected {
@@ -367,8 +376,9 @@ impl Changes {
                 }
                 EntryOutcome::Removed(row) => {
                     let is_dir = index.row(row).is_dir();
-                    if let Some(path) = name(row) {
+                    if let Some((path, size)) = name(row) {
                         changes.add_kept(path, Change::Removed, None, is_dir);
+                        changes.set_last_size(size);
                     }
                     continue;
                 }
@@ -377,6 +387,7 @@ impl Changes {
             if entry.is_selected {
                 let path = changes.keep(&found.path(entry));
                 changes.add_kept(path, change, from, entry.is_dir);
+                changes.set_last_size(found.metadata(entry).map(ComparedMeta::size));
                 if let Some(metadata) = metadata.remove(&at) {
                     changes.describe_last(metadata);
                 }
@@ -429,7 +440,8 @@ fn metadata_changes(
                 ..Meta::default()
             };
             if let Some(new) = found.metadata(&found.entries[entry]) {
-                changes.insert(entry, new.since(&ComparedMeta::new(&old)));
+                let old = ComparedMeta::new(&old, index.is_by_name());
+                changes.insert(entry, new.since(&old));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Adds the rows of a row group to the sums of groups, column by column.
 
+use std::borrow::Cow;
+
 use walk::FileType;
 use walk::entry::append;
 use walk::group::{
@@ -95,7 +97,7 @@ impl RowGroup<'_> {
     ) -> Result<(), Error> {
         let names = self.names()?;
         // Consecutive entries mostly have the same extension, so add them up before the lookup.
-        let (mut last, mut pending) = (&b""[..], GroupSums::default());
+        let (mut last, mut pending) = (Cow::Borrowed(&b""[..]), GroupSums::default());
         for &row in sums.rows {
             let name = match &names[row] {
                 b"" => base_name(self.root_of(row)?),
@@ -103,16 +105,16 @@ impl RowGroup<'_> {
             };
             let key = extension(name);
             if let Some(file) = sums.file(row) {
-                adder.add_link(key, file, sums.at(row));
+                adder.add_link(&key, file, sums.at(row));
                 continue;
             }
             if key != last {
-                adder.add_name(last, std::mem::take(&mut pending));
+                adder.add_name(&last, std::mem::take(&mut pending));
                 last = key;
             }
             pending.add(sums.at(row));
         }
-        adder.add_name(last, pending);
+        adder.add_name(&last, pending);
         Ok(())
     }
 

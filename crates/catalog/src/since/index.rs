@@ -18,7 +18,7 @@ use walk::{Meta, path_id};
 use crate::error::Error;
 use crate::format::Reader;
 use crate::format::columns::{
-    BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,
+    BTIME, CTIME, DIR, GENERATION, GID, INO, MODE, MTIME, NAME, PART, SIZE, TOP, UID,
 };
 use crate::part::magic_of;
 
@@ -53,6 +53,14 @@ impl Identity {
         }
     }
 
+    /// The identity of an entry of a different directory: only the path tells which file it is.
+    pub(crate) fn from_path(path: u64) -> Identity {
+        Identity {
+            who: path,
+            generation: 0,
+        }
+    }
+
     /// Whether two identities are of the same file. Generations are compared only if both are
     /// known.
     pub fn is_same_file(&self, other: &Identity) -> bool {
@@ -76,6 +84,20 @@ pub fn fingerprint(who: u64, meta: &Meta) -> u64 {
         mtime.sec.cast_unsigned(),
         ctime.sec.cast_unsigned(),
         meta.size,
+    ])
+}
+
+/// The fingerprint of an entry that is compared with an entry of the same name in a different
+/// directory: without the inode's numbers and ctime, but with the owner, whose changes the ctime
+/// tells otherwise. The size of a directory depends on the file system.
+pub(crate) fn fingerprint_by_name(path: u64, meta: &Meta) -> u64 {
+    let (mode, uid) = (u64::from(meta.mode) << 32, u64::from(meta.uid) << 32);
+    hashed([
+        path,
+        mode | u64::from(meta.mtime.nsec),
+        uid | u64::from(meta.gid),
+        meta.mtime.sec.cast_unsigned(),
+        if meta.is_dir() { 0 } else { meta.size },
     ])
 }
 
@@ -246,6 +268,8 @@ pub struct Index {
     places: Vec<u32>,
     /// The directories among the loaded rows.
     dirs: Dirs,
+    /// Whether entries are identified by their paths only.
+    is_by_name: bool,
 }
 
 impl Index {
@@ -278,7 +302,41 @@ impl Index {
             slots,
             places: Vec::new(),
             dirs,
+            is_by_name: false,
         })
+    }
+
+    /// Loads all rows of a catalog, to compare them by name with a catalog of a different directory.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn load_by_name(reader: &Reader) -> Result<Index, Error> {
+        let mut index = Index::load(reader)?;
+        index.is_by_name = true;
+        let mut rows = index.rows.iter_mut();
+        for group in 0..reader.groups() {
+            let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
+            let (uids, gids) = (reader.read(UID, group)?, reader.read(GID, group)?);
+            let mtimes = reader.read(MTIME, group)?;
+            for (at, row) in (0..reader.rows(group)).zip(&mut rows) {
+                let meta = Meta {
+                    mode: modes[at],
+                    uid: uids[at],
+                    gid: gids[at],
+                    size: sizes[at],
+                    mtime: mtimes.at(at),
+                    ..Meta::default()
+                };
+                row.generation = 0;
+                row.set(fingerprint_by_name(row.path, &meta), meta.is_dir(), false);
+            }
+        }
+        Ok(index)
+    }
+
+    /// Whether entries are identified by their paths only.
+    pub(crate) fn is_by_name(&self) -> bool {
+        self.is_by_name
     }
 
     /// Loads the rows at some positions of a catalog, ascending. Other row groups are not read.
@@ -296,6 +354,7 @@ impl Index {
             slots,
             places,
             dirs,
+            is_by_name: false,
         })
     }
 
@@ -326,6 +385,7 @@ impl Index {
             slots,
             places: Vec::new(),
             dirs,
+            is_by_name: false,
         }
     }
 
@@ -367,6 +427,10 @@ impl Index {
 
     /// Reads the identities of some rows, given in ascending order.
     pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Error> {
+        if self.is_by_name {
+            let paths = rows.iter().map(|&row| self.row(row).path);
+            return Ok(paths.map(Identity::from_path).collect());
+        }
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
         for (group, first, here) in by_group(reader, &places) {

@@ -19,6 +19,11 @@ use crate::date::DumpTime;
 pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
     match &error.kind {
         ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
+        ErrorKind::OtherPrefix { prefix, .. } => format!(
+            "to compare different directories, write the archive with (cd '{}' && fathom dump . -o ARCHIVE)",
+            printable(prefix)
+        )
+        .into(),
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }
@@ -129,9 +134,6 @@ fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
             "give the directory with all shards, or make a full dump"
         }
         (Catalog(UseCatalog), ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
-        (Catalog(UseCatalog), ErrorKind::OtherCatalog { .. }) => {
-            "give two catalogs of one directory"
-        }
         (
             Catalog(UseCatalog),
             ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. },

@@ -372,7 +372,7 @@ impl Token {
 }
 
 /// The lower case of a character, if that is a single character.
-fn fold(c: u32) -> u32 {
+pub(crate) fn fold(c: u32) -> u32 {
     let Some(c) = char::from_u32(c) else { return c };
     let mut lower = c.to_lowercase();
     match (lower.next(), lower.next()) {

@@ -42,6 +42,7 @@ json_object!(Json<'_, ChangedEntry>, |entry| {
     name "path": Some(&entry.path),
     "change": name_and_sign(entry.change).0,
     name? "from": entry.from.as_deref(),
+    some "size": entry.size,
     some "fields": entry.metadata.as_ref().map(field_names),
     some "old": entry.metadata.map(|it| ValuesJson(it.old)),
     some "new": entry.metadata.map(|it| ValuesJson(it.new)),
@@ -257,6 +258,7 @@ mod tests {
             change,
             from: (change == Change::Renamed).then(|| b"o\xffd".to_vec()),
             is_dir,
+            size: None,
             metadata: None,
         }
     }
@@ -334,6 +336,7 @@ mod tests {
             size,
         };
         let mut changed = entry("su", Change::Changed, false);
+        changed.size = Some(5);
         changed.metadata = Some(MetadataChange {
             old: values(0o100_755, 0, 5),
             new: values(0o104_755, 7, 5),
@@ -350,7 +353,7 @@ mod tests {
         assert_eq!(
             line,
             serde_json::json!({
-                "path": "su", "change": "changed", "fields": ["mode", "uid", "ctime"],
+                "path": "su", "change": "changed", "size": 5, "fields": ["mode", "uid", "ctime"],
                 "old": {"mode": "0755", "uid": 0, "gid": 0, "size": 5},
                 "new": {"mode": "4755", "uid": 7, "gid": 0, "size": 5},
             })

@@ -121,8 +121,9 @@ fn read(file: &OsStr) -> Result<MeasuredFile, Error> {
     let path = file.as_bytes();
     if open_long(path, Open::PATH | Open::DIRECTORY).is_ok() {
         let cause = "it is a directory, not a file of figures or runs";
-        let hint = "two trees are compared by content with (cd A && fathom dump . -o -) | fathom verify - --against B, \
-                    and by metadata with fathom walk --catalog and fathom query --diff OLD NEW";
+        let hint = "two trees are compared by metadata with fathom walk --catalog and fathom query --diff OLD NEW, \
+                    and by content with (cd A && fathom dump . -o -) | \
+                    fathom verify - --against B --ignore mtime,owner,mode,xattrs,links";
         return Err(Error::read(UNREADABLE, path, cause, hint));
     }
     let bytes = whole(path, MOST, UNREADABLE, HINT)?;

@@ -45,7 +45,10 @@ pub(crate) struct Query {
     /// --catalog. A directory means all its files named *.parquet.
     #[arg(required_unless_present = "diff", value_name = "CATALOG")]
     pub(crate) catalogs: Vec<OsString>,
-    /// Compare two catalogs of one directory
+    /// Compare two catalogs of one directory, or of two directories
+    ///
+    /// Entries of two directories are compared by name, type, mode, owner, size and modification
+    /// time, with a warning; renames are not found.
     ///
     /// OLD and NEW may also be directories, with the parts of one catalog, or with catalogs of the
     /// same DIRs; then paths begin with DIR.

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use archive::verify::IgnoredMetadata;
+use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
@@ -11,24 +12,30 @@ use crate::cmd::selection::Excludes;
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
 fathom verify --state /backup/srv --against /  # check all dumps, and compare the newest with the tree
+fathom verify srv.0.tar.zst srv.1.tar.zst  # two archives
 fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
 fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
+fathom verify a.tar --against B --ignore mtime,owner,mode,xattrs,links  # compare only contents
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
-const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
+const MORE: &str = "\
+Arguments after -- are PATHs. Without --, the first argument is an archive, and the PATHs begin at the \
+first later argument that is not an existing file. The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
 #[derive(Args, Debug)]
-#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
+          override_usage = "fathom verify [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom verify [OPTIONS] --state DIR")]
 #[command(group = clap::ArgGroup::new("excluded").multiple(true).requires("against")
     .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {
-    /// The archive to check (- for stdin)
+    /// The archives to check (- for stdin)
     ///
-    /// ARCHIVE may also be a directory with all parts of one dump, written under mpirun.
+    /// An ARCHIVE may also be a directory with all parts of one dump, written under mpirun. The
+    /// numbers of several archives are added up.
     #[arg(value_name = "ARCHIVE", required_unless_present = "state")]
-    pub(crate) archive: Option<OsString>,
+    pub(crate) archives: Vec<OsString>,
     /// The members to check (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
@@ -39,6 +46,13 @@ pub(crate) struct Verify {
     /// archive of /srv have names such as srv/www: compare it with --against /.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
+    /// With --against, ignore differences of these metadata
+    ///
+    /// Give a list, such as mtime,owner. With all of them, only names, types, contents, symlink
+    /// targets and device numbers are compared. With links, the contents of hard links are compared
+    /// with those of their target in DIR.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "against")]
+    pub(crate) ignore: Vec<Ignored>,
     /// Require only the files that FILE names to be archived (- for stdin)
     ///
     /// Give the list with which the archive was dumped: other files of the directories above the
@@ -59,10 +73,37 @@ pub(crate) struct Verify {
     /// dump is based on them. With --against, the newest dump is compared by its catalog: names,
     /// types, permissions, owners, sizes, modification times, and contents by their checksums.
     #[arg(long, value_name = "DIR")]
-    #[arg(conflicts_with_all = ["archive", "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "files_from"])]
+    #[arg(conflicts_with_all = ["archives", "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "files_from"])]
     pub(crate) state: Option<OsString>,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
+}
+
+/// Metadata that `--ignore` names.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ignored {
+    /// Modification times
+    Mtime,
+    /// Users and groups
+    Owner,
+    /// Permission bits
+    Mode,
+    /// Extended attributes and access control lists
+    Xattrs,
+    /// Which names are hard links of one file
+    Links,
+}
+
+impl Ignored {
+    pub(crate) fn metadata(self) -> IgnoredMetadata {
+        match self {
+            Ignored::Mtime => IgnoredMetadata::Mtime,
+            Ignored::Owner => IgnoredMetadata::Owner,
+            Ignored::Mode => IgnoredMetadata::Mode,
+            Ignored::Xattrs => IgnoredMetadata::Xattrs,
+            Ignored::Links => IgnoredMetadata::Links,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `fathom verify`: checks an archive, and compares a directory with it.
+//! `fathom verify`: checks archives, and compares a directory with them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -6,16 +6,16 @@ use std::time::Instant;
 use ::show::name::printable;
 use archive::increment::history::History;
 use archive::list::{self, MemberSelection};
-use archive::run::archives_in;
 use archive::verify::{Tree, compare_newest, verify, verify_chains};
 use walk::Filter;
 
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::selection::read_list;
-use crate::cmd::verify::args::Verify as Args;
+use crate::cmd::verify::args::{Ignored, Verify as Args};
 use crate::date::Zone;
-use crate::error::{Error, Outcome};
+use crate::error::{Error, Outcome, not_an_archive};
+use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::Progress;
 
@@ -27,43 +27,54 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(state) = &args.state {
         return verify_state(state.as_bytes(), args, out);
     }
-    let archive = args
-        .archive
-        .as_deref()
-        .map_or(&b"-"[..], OsStrExt::as_bytes);
+    let archives = archives_and_paths(&args.archives, &args.paths)?;
+    let names = &archives.archives;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read(&[])?.filter();
-    let open =
-        |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
-    let mut tree = against.map(open).transpose()?;
+    let mut tree = against.map(|dir| open(dir, filter, args)).transpose()?;
     if !args.files_from.is_empty() {
         let (_, listed) = read_list(&args.files_from, args.null, &[])?;
         tree = tree.map(|tree| tree.with_listed(listed));
     }
-    let parts = archives_in(archive)?;
-    let names = parts.unwrap_or_else(|| vec![archive.to_vec()]);
-    let mut wanted = MemberSelection::new(&bytes(&args.paths));
+    let inputs = list::open(names).map_err(|error| not_an_archive(error, names))?;
+    let mut wanted = MemberSelection::new(&archives.paths);
     let mut progress = Progress::new(out.progress);
-    let verified = verify(
-        list::open(&names)?,
-        &mut wanted,
-        tree.as_mut(),
-        |far, place, path| {
-            let (members, mib) = (far.members, place >> 20);
-            progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
-        },
-    );
+    let verified = verify(inputs, &mut wanted, tree.as_mut(), |far, place, path| {
+        let (members, mib) = (far.members, place >> 20);
+        progress.at(|| format!("{members} members, {mib} MiB, at {}", printable(path)));
+    });
     drop(progress);
     let verified = verified?;
     add_facts(verified.members, verified.damaged, out);
+    let given = bytes(&args.archives);
+    let given: Vec<&[u8]> = match archives.are_parts {
+        true => given.iter().take(1).map(Vec::as_slice).collect(),
+        false => names.iter().map(Vec::as_slice).collect(),
+    };
     let report = show::VerificationReport {
-        archive,
+        archives: &given,
         against,
         verified: &verified,
         seconds: start.elapsed().as_secs_f64(),
     };
-    let print_text = || out.data(show::summary(&report));
+    let print_text = || print(out, || show::summary(&report));
     out.report(SCHEMA, &report, &verified.warnings, print_text)
+}
+
+/// Opens the directory of `--against`.
+fn open(dir: &[u8], filter: Filter, args: &Args) -> Result<Tree, Error> {
+    let tree = Tree::open(dir, filter);
+    let tree = tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))?;
+    let ignored = args.ignore.iter().copied().map(Ignored::metadata);
+    Ok(tree.with_ignored(&ignored.collect::<Vec<_>>()))
+}
+
+/// Prints a summary, except with `--quiet`, where the exit status and the warnings tell the result.
+fn print(out: &Out, text: impl FnOnce() -> String) -> Result<(), Error> {
+    match out.quiet {
+        true => Ok(()),
+        false => out.data(text()),
+    }
 }
 
 /// Records metrics for `--report` and `--metrics`.
@@ -90,10 +101,7 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
     }
     let history = History::read(state)?;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let open = |dir| {
-        let tree = Tree::open(dir, Filter::default());
-        tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))
-    };
+    let open = |dir| open(dir, Filter::default(), args);
     let tree = against.map(open).transpose()?;
     let mut progress = Progress::new(out.progress);
     let all = history.dumps().len();
@@ -142,6 +150,6 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
         against,
         seconds: start.elapsed().as_secs_f64(),
     };
-    let print_text = || out.data(report.text(&Zone::local(), out.table_style()));
+    let print_text = || print(out, || report.text(&Zone::local(), out.table_style()));
     out.report(CHAINS_SCHEMA, &report, &checked.warnings, print_text)
 }

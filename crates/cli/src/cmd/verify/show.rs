@@ -11,7 +11,8 @@ use crate::cmd::levels::{archive_cell, local_date, unread_line, utc_date};
 use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
-    pub(crate) archive: &'a [u8],
+    /// The archives, as given; never empty.
+    pub(crate) archives: &'a [&'a [u8]],
     /// The directory that the archive was compared with.
     pub(crate) against: Option<&'a [u8]>,
     pub(crate) verified: &'a VerifyReport,
@@ -19,7 +20,8 @@ pub(crate) struct VerificationReport<'a> {
 }
 
 json_object!(VerificationReport<'_>, |report| {
-    name "archive": Some(report.archive),
+    name "archive": report.archives.first().copied(),
+    names "archives": Some(report.archives),
     "whole": report.verified.damaged == 0,
     "members": report.verified.members,
     "files": report.verified.files,
@@ -48,7 +50,11 @@ pub(crate) fn summary(report: &VerificationReport<'_>) -> String {
         checksums += &format!(", {files} without checksum");
     }
     let (members, bytes) = (some(verified.members, "member"), sized(verified.bytes));
-    let mut text = format!("{state}: {members}, {bytes} uncompressed, {checksums}\n");
+    let archives = match report.archives.len() {
+        0 | 1 => String::new(),
+        n => format!("{}, ", some(n as u64, "archive")),
+    };
+    let mut text = format!("{state}: {archives}{members}, {bytes} uncompressed, {checksums}\n");
     if let Some(dir) = report.against {
         let compared = some(verified.compared, "member");
         text += &format!("compared with '{}': ", printable(dir));

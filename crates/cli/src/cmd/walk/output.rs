@@ -103,7 +103,7 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
         && format != Format::Du
         && !is_grouped
     {
-        let lists_files = format == Format::Summary || format.is_list() && args.top.is_some();
+        let lists_files = format == Format::Summary || format.is_list();
         let is_of_files = lists_files && matches!(sort, SortKey::Bytes | SortKey::Allocated);
         match (is_of_files, args.top) {
             (true, Some(_)) => {}
@@ -115,8 +115,13 @@ pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), 
                 );
             }
             (false, _) => {
-                return Err(Error::new("this --sort requires --format du or --group-by")
-                    .with_hint("add --format du"));
+                let hint = match lists_files {
+                    true => "add --format du, or sort files with --sort bytes --top N",
+                    false => "add --format du",
+                };
+                return Err(
+                    Error::new("this --sort requires --format du or --group-by").with_hint(hint)
+                );
             }
         }
     }

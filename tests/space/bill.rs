@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
-use crate::support::build::{bind, dir, tmpfs};
+use crate::support::build::{bind, dir, name, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
 use crate::support::run::args;
 use crate::support::tool::tool;
@@ -208,6 +208,32 @@ fn a_directory_that_is_mounted_on_itself_hides_nothing() {
                 bytes(item(&result, "files", Some(&at.join("a")))),
                 MIB.cast_signed()
             );
+        });
+    }
+}
+
+/// The command that lists hidden files changes no mount outside its own namespace.
+#[test]
+fn hidden_files_are_listed_without_covering_mounts() {
+    if require(&[Need::Root, Need::Program("bash"), Need::Program("unshare")]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join(name(b"it's \xff\n")));
+            let place = dir(at.join("back up/disk"));
+            file(&place.join("covered"), MIB);
+            tmpfs(&place);
+            file(&place.join("live"), MIB);
+            let args = args!["space", at.as_os_str(), "--json"];
+            let result = run(&mut fathom(args)).exits(0).json()["result"].clone();
+            let command = item(&result, "hidden", None)["command"].as_str().unwrap();
+            let mounts = || fs::read("/proc/thread-self/mountinfo").unwrap();
+            let before = mounts();
+            let listed = tool(Command::new("bash").args(["-c", command]));
+            let listed = String::from_utf8_lossy(&listed);
+            assert!(
+                listed.contains(" covered\n") && !listed.contains("live"),
+                "{command}: {listed}"
+            );
+            assert!(mounts() == before && place.join("live").exists());
         });
     }
 }

@@ -148,10 +148,12 @@ pub enum Remedy {
         /// A mount point of the file system.
         mount_point: Vec<u8>,
     },
-    /// Mount the file system a second time to see the files beneath a mount.
+    /// Mount the file system a second time, in a private mount namespace, to see the files beneath a mount.
     LookBeneath {
         /// The mount point of the file system whose files are covered.
         mount_point: Vec<u8>,
+        /// An existing directory, on which the file system can be mounted.
+        target: Vec<u8>,
         /// The covered path, relative to `mount_point`.
         rel: Vec<u8>,
     },

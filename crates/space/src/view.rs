@@ -25,7 +25,7 @@ use crate::deleted::OpenDeletedFiles;
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, MarkedPaths};
 use crate::loop_images::{add_rest, deleted_images, is_image};
-use crate::source::{TableSource, beneath, copy_of, covered, signed};
+use crate::source::{TableSource, beneath, bind_target, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
 /// A mount of the examined file system.
@@ -268,6 +268,7 @@ impl ExaminedMount {
                 .and_then(|path| below(&self.mount_point, path));
             item.remedy = rel.map(|rel| Remedy::LookBeneath {
                 mount_point: self.mount_point.clone(),
+                target: bind_target(&self.mount_point, &self.table),
                 rel: rel.to_vec(),
             });
         }

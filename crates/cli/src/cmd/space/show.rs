@@ -9,7 +9,7 @@ use ondisk::{Time, utc};
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
-use show::shell::quoted;
+use show::shell::{quoted, quoted_in_script};
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
@@ -172,10 +172,25 @@ fn command(remedy: &Remedy) -> String {
         Remedy::DeleteSnapshot {
             id, mount_point, ..
         } => format!("btrfs subvolume delete -i {id} {}", quoted(mount_point)),
-        Remedy::LookBeneath { mount_point, rel } => {
-            let beneath = [b"/mnt/", &rel[..]].concat();
-            let (mount_point, beneath) = (quoted(mount_point), quoted(&beneath));
-            format!("mount --bind {mount_point} /mnt && ls -la {beneath}")
+        Remedy::LookBeneath {
+            mount_point,
+            target,
+            rel,
+        } => {
+            let beneath = [&target[..], b"/", rel].concat();
+            let [mount_point, target, beneath] =
+                [mount_point, target, &beneath].map(|name| quoted_in_script(name));
+            let script = [
+                &b"mount --bind "[..],
+                &mount_point,
+                b" ",
+                &target,
+                b" && ls -la ",
+                &beneath,
+            ];
+            // A private mount namespace: in that of the user, the new mount would cover the mounts on `target` for
+            // all processes.
+            format!("unshare -m sh -c {}", quoted(&script.concat()))
         }
         Remedy::Clean(command) => (*command).to_owned(),
     }

@@ -129,10 +129,14 @@ pub struct Unit {
 pub enum Remedy {
     /// Restart a service.
     Restart(Unit),
-    /// Detach a loop device.
+    /// Detach a loop device, after its file systems are unmounted.
     Detach {
         /// The path of the loop device.
         device: Vec<u8>,
+        /// The mount points of the file system on the device.
+        mount_points: Vec<Vec<u8>>,
+        /// Whether the kernel detaches the device when it is unmounted.
+        is_autoclear: bool,
     },
     /// Lower the reserve of ext4 for root to 1 %.
     LowerReserve {

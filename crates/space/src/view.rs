@@ -147,7 +147,7 @@ impl ExaminedMount {
         inodes.sort_by(|a, b| (b.inodes, &a.path).cmp(&(a.inodes, &b.path)));
         let mut warnings = std::mem::take(&mut self.warnings);
         let source = self.source();
-        let mut images = deleted_images(&[self.mount.dev, self.top.meta.dev]);
+        let mut images = deleted_images(&[self.mount.dev, self.top.meta.dev], &self.table);
         images.retain(|image| !items.iter().any(|item| is_image(item, image)));
         match &fstype[..] {
             b"xfs" => xfs::add_images(&source, &images, &mut items),

@@ -164,7 +164,22 @@ fn command(remedy: &Remedy) -> String {
             let user = if unit.is_of_user { "--user " } else { "" };
             format!("systemctl {user}restart {}", quoted(&unit.name))
         }
-        Remedy::Detach { device } => format!("losetup -d {}", quoted(device)),
+        Remedy::Detach {
+            device,
+            mount_points,
+            is_autoclear,
+        } => {
+            let detach = format!("losetup -d {}", quoted(device));
+            if mount_points.is_empty() {
+                return detach;
+            }
+            let mount_points: Vec<String> = mount_points.iter().map(|it| quoted(it)).collect();
+            let unmount = format!("umount {}", mount_points.join(" "));
+            match is_autoclear {
+                true => unmount,
+                false => format!("{unmount} && {detach}"),
+            }
+        }
         Remedy::LowerReserve { device } => format!("tune2fs -m 1 {}", quoted(device)),
         Remedy::DeleteSnapshot {
             path: Some(path), ..
@@ -644,6 +659,7 @@ fn advice(shown: &SpaceRow<'_>) -> String {
                 .pid
                 .map_or(String::new(), |pid| format!(" (PID {pid})"));
             match (holder.pid, holder.fd) {
+                (None, _) => format!("find what uses {program} (lsblk, losetup -l): {comment}"),
                 (Some(id), Some(fd)) if shown.files == 1 => {
                     format!("end or restart {program}{pid}, or : > /proc/{id}/fd/{fd}  # {comment}")
                 }

@@ -63,7 +63,8 @@ impl ExaminedMount {
                 dev: given.meta.dev,
                 ..Mount::default()
             };
-            let kind = WarningKind::UnknownMount;
+            let other = mounts::root::other_namespace(&given.fd);
+            let kind = other.map_or(WarningKind::UnknownMount, WarningKind::OtherNamespace);
             let mut warnings = vec![Warning::about(&mount_point, kind)];
             let deleted = deleted::find(mount.dev, &table, &mut warnings);
             return Ok(ExaminedMount {

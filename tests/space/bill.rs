@@ -196,6 +196,29 @@ fn any_directory_leads_to_the_whole_file_system() {
 }
 
 #[test]
+fn the_next_command_is_named() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let large = dir(at.join("large one/deep"));
+            file(&large.join("f"), 2 * MIB);
+            file(&dir(at.join("small")).join("f"), MIB);
+            file(&at.join("in root"), 3 * MIB);
+            let whole = "the sizes are those of the whole file system";
+            let next = format!(
+                "next: fathom walk -x --format du '{}/large one'\n",
+                at.display()
+            );
+            for (inside, is_whole) in [(&at, false), (&large, true)] {
+                let ran = run(&mut fathom(args!["space", inside.as_os_str()])).exits(0);
+                assert_eq!(ran.stderr.contains(whole), is_whole, "{ran}");
+                assert!(ran.stderr.contains(&next), "{ran}");
+            }
+        });
+    }
+}
+
+#[test]
 fn a_directory_that_is_mounted_on_itself_hides_nothing() {
     if require(&[Need::Root]) {
         in_namespace(|base| {

@@ -263,6 +263,23 @@ pub(crate) fn text(report: &SpaceReport<'_>, top: usize, zone: &Zone, style: Tab
     text
 }
 
+/// The directory in the root of the file system with the most space, if it is worth a look.
+pub(crate) fn largest_directory(bill: &Bill) -> Option<&[u8]> {
+    let files = bill
+        .items
+        .iter()
+        .filter(|item| item.kind == ItemKind::Files);
+    let least = LEAST.cast_signed();
+    let large = files.filter(|item| item.bytes >= least);
+    // The item with the path of the mount point has the files in the root.
+    let below = large.filter(|item| {
+        item.path
+            .as_deref()
+            .is_some_and(|path| path != bill.mount_point)
+    });
+    below.max_by_key(|item| item.bytes)?.path.as_deref()
+}
+
 /// The heading: the file system, and a bar of its used space.
 fn head(report: &SpaceReport<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;

@@ -28,7 +28,8 @@ fn the_text_fits_the_terminal_and_one_screen() {
                     100_000 * nth,
                 );
             }
-            let _holder = grow(&at);
+            let holder = grow(&at);
+            let held = format!("tail (PID {})", holder.id());
             for columns in [40, 80, 200] {
                 let args = args!["space", at.as_os_str(), "-q", "--color", "never"];
                 let (text, status) = at_terminal(&mut fathom(args), columns);
@@ -39,7 +40,13 @@ fn the_text_fits_the_terminal_and_one_screen() {
                 let end = lines
                     .iter()
                     .position(|line| line.contains("What can be freed"));
-                let lines = &lines[..end.unwrap()];
+                let (lines, advice) = lines.split_at(end.unwrap());
+                let fits = |line: &&str| line.width() <= 80 || line.contains("unshare -m");
+                let is_held = |line: &&str| line.contains(&held);
+                if columns == 80 {
+                    assert!(advice.iter().all(fits), "{text}");
+                    assert!(lines.iter().any(is_held), "{text}");
+                }
                 assert!(
                     lines.iter().all(|line| line.width() <= columns.into()),
                     "{text}"

@@ -204,12 +204,12 @@ fn a_mounted_image_is_unmounted_first() {
                 item(&value, "deleted", Some(&image))["command"].clone()
             };
             let detach = format!("losetup -d {device}");
-            assert_eq!(command(), *detach);
+            assert_eq!(command(), detach);
             let on = dir(base.join("on it"));
             tool(Command::new("mount").arg(device).arg(&on));
             let mounted = command();
             let expected = format!("umount '{}' && {detach}", on.display());
-            assert_eq!(mounted, *expected);
+            assert_eq!(mounted, expected);
             // A mount in a different namespace is not in the mount table of this one.
             let mut other = Command::new("unshare");
             let mut other = other

@@ -195,9 +195,9 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
         Incomplete(Incompleteness::DepthBound { .. }) => "use --depth 0 for no limit",
         NotSearched(_) => "fathom mounts --check names what does not answer",
         Hung(_) | StillHung => {
-            "exclude it from backups (--format exclude), or detach it with umount -l"
+            "exclude it from backups (--format exclude), or detach it for all processes with umount -l"
         }
-        Gone => "detach it with umount -l",
+        Gone => "detach it for all processes with umount -l",
         Removed => "unmount it",
         Stale => "check its server",
         Denied => "run as another user",

@@ -709,7 +709,7 @@ fn advice(shown: &SpaceRow<'_>) -> (String, String) {
                 )),
                 (Some(id), Some(fd)) if shown.files == 1 => (
                     format!("end or restart {program}{pid}, or : > /proc/{id}/fd/{fd}"),
-                    comment,
+                    format!("{comment}, emptied for the process, too"),
                 ),
                 _ => sentence(format!("end or restart {program}{pid}: {comment}")),
             }

@@ -13,6 +13,7 @@ use super::methods::{BY_DEVICE, whole};
 use super::stuck::{Stuck, left};
 use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::clock::{CC, Clock};
+use crate::support::disks::{EXT4, mounted, overlay};
 use crate::support::fuse::Manner::{
     Denies, Fails, File, Held, Hung, LongName, Silent, Stale, Works,
 };
@@ -349,6 +350,33 @@ fn any_other_errno_is_stale() {
             assert!(ran.stderr.contains("slow"), "{ran}");
             let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
             assert_eq!(given, bad.map(at).into());
+        });
+    }
+}
+
+#[test]
+fn an_overlay_fails_with_the_file_system_of_its_upper_layer() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let disk = base.join("disk");
+            assert!(mounted(EXT4[0], &disk));
+            let tree = dir(base.join("tree"));
+            let merged = overlay(&disk, &tree.join("merged"));
+            assert_eq!(
+                mount_at(&check(&tree).exits(0).json(), &merged)["verdict"],
+                "ok"
+            );
+            let all = table(base);
+            let mount = all.iter().find(|mount| mount.target == disk).unwrap();
+            let name = str::from_utf8(&mount.source).unwrap();
+            let name = name.trim_start_matches("/dev/");
+            fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "damaged").unwrap();
+            let ran = check(&tree).exits(1);
+            assert_eq!(
+                mount_at(&ran.json(), &merged)["verdict"],
+                "failing",
+                "{ran}"
+            );
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,60 @@ fn root_without_read_permission() {
                     "{ran}"
                 );
             }
+        });
+    }
+}
+
+/// The path of a container in /proc exists, but is not in the mount table of this process.
+#[test]
+fn a_different_mount_namespace_is_named() {
+    if require(&[Need::Root, Need::Program("unshare")]) {
+        in_namespace(|base| {
+            let at = dir(base.join("at"));
+            let script = "mount -t tmpfs there \"$0\" && echo && exec sleep 1000";
+            let mut there = Command::new("unshare")
+                .args(["--mount", "sh", "-c", script])
+                .arg(&at)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            there.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let root = format!("/proc/{}/root", there.id());
+            let inside = format!("{root}{}", at.display());
+            let namespace = format!(
+                "a different mount namespace, that of process {}",
+                there.id()
+            );
+            let enter = format!("hint: nsenter -t {} -m fathom", there.id());
+            for (command, path, code, hint) in [
+                ("mounts", &root, 2, format!("{enter} COMMAND /\n")),
+                (
+                    "survey",
+                    &inside,
+                    2,
+                    format!("{enter} COMMAND {}\n", at.display()),
+                ),
+                (
+                    "space",
+                    &inside,
+                    1,
+                    format!("{enter} space {}\n", at.display()),
+                ),
+            ] {
+                let ran = run(&mut fathom([command, path])).exits(code);
+                assert!(
+                    ran.stderr.contains(&namespace) && ran.stderr.contains(&hint),
+                    "{command}: {ran}"
+                );
+            }
+            there.kill().unwrap();
+            there.wait().unwrap();
+            // No mount table has a detached mount.
+            let detached = fs::File::open(tmpfs(&at)).unwrap();
+            unmount(&at);
+            let path = format!("/proc/{}/fd/{}", std::process::id(), detached.as_raw_fd());
+            let ran = run(&mut fathom(["mounts", &path])).refused();
+            assert!(!ran.stderr.contains("namespace"), "{ran}");
         });
     }
 }

@@ -159,6 +159,26 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
     });
 }
 
+#[test]
+fn the_report_says_which_limit_the_cache_has() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (ground.join("at"), ground.join("image"));
+            fs::create_dir(&at).unwrap();
+            image(EXT4[0], 600, &file);
+            let flags = rustix::mount::MountFlags::empty();
+            assert!(mount_image(EXT4[0], &file, &at, flags));
+            for full in [&["--full"][..], &[]] {
+                let mut command = fathom(args!["probe", &at, "cache", "--cache-limit", "96M"]);
+                let ran = run(command.args(full).args(PATIENT)).exits(0);
+                let text = String::from_utf8(ran.stdout).unwrap();
+                let limit = "in a cgroup limited to 96 MiB, made for this; outside, ";
+                assert!(text.contains(limit), "{text}");
+            }
+        });
+    }
+}
+
 /// A cgroup above sets the limit. Processes in a different cgroup below it, and cached files, use a
 /// part of it.
 #[test]

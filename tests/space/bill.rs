@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
-use crate::support::build::{bind, dir, tmpfs};
+use crate::support::build::{bind, dir, name, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
 use crate::support::run::args;
 use crate::support::tool::tool;
@@ -196,6 +196,29 @@ fn any_directory_leads_to_the_whole_file_system() {
 }
 
 #[test]
+fn the_next_command_is_named() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let large = dir(at.join("large one/deep"));
+            file(&large.join("f"), 2 * MIB);
+            file(&dir(at.join("small")).join("f"), MIB);
+            file(&at.join("in root"), 3 * MIB);
+            let whole = "the sizes are those of the whole file system";
+            let next = format!(
+                "next: fathom walk -x --format du '{}/large one'\n",
+                at.display()
+            );
+            for (inside, is_whole) in [(&at, false), (&large, true)] {
+                let ran = run(&mut fathom(args!["space", inside.as_os_str()])).exits(0);
+                assert_eq!(ran.stderr.contains(whole), is_whole, "{ran}");
+                assert!(ran.stderr.contains(&next), "{ran}");
+            }
+        });
+    }
+}
+
+#[test]
 fn a_directory_that_is_mounted_on_itself_hides_nothing() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
@@ -208,6 +231,32 @@ fn a_directory_that_is_mounted_on_itself_hides_nothing() {
                 bytes(item(&result, "files", Some(&at.join("a")))),
                 MIB.cast_signed()
             );
+        });
+    }
+}
+
+/// The command that lists hidden files changes no mount outside its own namespace.
+#[test]
+fn hidden_files_are_listed_without_covering_mounts() {
+    if require(&[Need::Root, Need::Program("bash"), Need::Program("unshare")]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join(name(b"it's \xff\n")));
+            let place = dir(at.join("back up/disk"));
+            file(&place.join("covered"), MIB);
+            tmpfs(&place);
+            file(&place.join("live"), MIB);
+            let args = args!["space", at.as_os_str(), "--json"];
+            let result = run(&mut fathom(args)).exits(0).json()["result"].clone();
+            let command = item(&result, "hidden", None)["command"].as_str().unwrap();
+            let mounts = || fs::read("/proc/thread-self/mountinfo").unwrap();
+            let before = mounts();
+            let listed = tool(Command::new("bash").args(["-c", command]));
+            let listed = String::from_utf8_lossy(&listed);
+            assert!(
+                listed.contains(" covered\n") && !listed.contains("live"),
+                "{command}: {listed}"
+            );
+            assert!(mounts() == before && place.join("live").exists());
         });
     }
 }

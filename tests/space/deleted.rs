@@ -5,10 +5,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::{Holder, MIB, bytes, check, file, item, space};
-use crate::support::build::{name, tmpfs};
+use crate::support::build::{dir, name, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, mounted};
 use crate::support::run::args;
 use crate::support::tool::tool;
+use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -177,6 +178,64 @@ fn a_deleted_image_of_a_loop_device_is_found() {
                     (6 * MIB.cast_signed()..7 * MIB.cast_signed()).contains(&bytes(deleted[0]))
                 );
             }
+        });
+    }
+}
+
+/// losetup -d of a mounted device exits with 0, and frees nothing.
+#[test]
+fn a_mounted_image_is_unmounted_first() {
+    let needs = [
+        Need::Root,
+        Need::Loop,
+        Need::Program("losetup"),
+        Need::Program("unshare"),
+    ];
+    if require(&needs) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let image = file(&at.join("image"), 6 * MIB);
+            tool(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+            let attached = attach(&image);
+            let device = attached.0.to_str().unwrap();
+            fs::remove_file(&image).unwrap();
+            let command = || {
+                let value = space(&at);
+                item(&value, "deleted", Some(&image))["command"].clone()
+            };
+            let detach = format!("losetup -d {device}");
+            assert_eq!(command(), detach);
+            let on = dir(base.join("on it"));
+            tool(Command::new("mount").arg(device).arg(&on));
+            let mounted = command();
+            let expected = format!("umount '{}' && {detach}", on.display());
+            assert_eq!(mounted, expected);
+            // A mount in a different namespace is not in the mount table of this one.
+            let mut other = Command::new("unshare");
+            let mut other = other
+                .args(["--mount", "sh", "-c", "echo; exec sleep 1000"])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            tool(Command::new("umount").arg(&on));
+            assert!(command().is_null());
+            let ran = run(&mut fathom(args!["space", at.as_os_str()])).exits(0);
+            let text = String::from_utf8(ran.stdout).unwrap();
+            assert!(
+                text.contains(&format!("find what uses {device} (")),
+                "{text}"
+            );
+            other.kill().unwrap();
+            other.wait().unwrap();
+            tool(Command::new("mount").arg(device).arg(&on));
+            tool(Command::new("sh").args(["-c", mounted.as_str().unwrap()]));
+            // The mount of the other namespace ends some time after its process.
+            wait_until("the image is freed", || {
+                let items = space(&at)["items"].clone();
+                let mut items = items.as_array().unwrap().iter();
+                items.all(|it| it["kind"] != "deleted")
+            });
         });
     }
 }

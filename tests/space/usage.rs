@@ -1,19 +1,20 @@
 //! Tests of the text output, of other users, and of refused arguments.
 
 use std::fs;
+use std::process::Command;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{MIB, bytes, file, grow, item};
-use crate::support::build::{chmod, dir, tmpfs};
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::build::{bind, chmod, dir, tmpfs};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
 use crate::support::fuse::Manner::Hung;
 use crate::support::fuse::serve;
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::strace::{agree, less_start};
 use crate::support::terminal::at_terminal;
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
 #[test]
 fn the_text_fits_the_terminal_and_one_screen() {
@@ -27,7 +28,8 @@ fn the_text_fits_the_terminal_and_one_screen() {
                     100_000 * nth,
                 );
             }
-            let _holder = grow(&at);
+            let holder = grow(&at);
+            let held = format!("tail (PID {})", holder.id());
             for columns in [40, 80, 200] {
                 let args = args!["space", at.as_os_str(), "-q", "--color", "never"];
                 let (text, status) = at_terminal(&mut fathom(args), columns);
@@ -38,7 +40,13 @@ fn the_text_fits_the_terminal_and_one_screen() {
                 let end = lines
                     .iter()
                     .position(|line| line.contains("What can be freed"));
-                let lines = &lines[..end.unwrap()];
+                let (lines, advice) = lines.split_at(end.unwrap());
+                let fits = |line: &&str| line.width() <= 80 || line.contains("unshare -m");
+                let is_held = |line: &&str| line.contains(&held);
+                if columns == 80 {
+                    assert!(advice.iter().all(fits), "{text}");
+                    assert!(lines.iter().any(is_held), "{text}");
+                }
                 assert!(
                     lines.iter().all(|line| line.width() <= columns.into()),
                     "{text}"
@@ -371,6 +379,34 @@ fn every_mount_point_can_be_compared_with_the_threshold() {
             }
             let missing = args!["space", "--threshold", "90", "-q", tree.join("missing")];
             run(&mut fathom(missing)).refused();
+        });
+    }
+}
+
+/// The nightly command of docs/space.md: a bind mount and an overlay have no space of their own.
+#[test]
+fn each_full_file_system_is_warned_about_once() {
+    if require(&[Need::Root, Need::Program("jq")]) {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            let full = dir(tree.join("full"));
+            let flags = rustix::mount::MountFlags::empty();
+            rustix::mount::mount("full", &full, "tmpfs", flags, c"size=1m").unwrap();
+            fs::write(full.join("f"), vec![1; 1_000_000]).unwrap();
+            overlay(&full, &tree.join("merged"));
+            bind(&full, tree.join("again"));
+            let page = include_str!("../../docs/space.md");
+            let begin = page.find("fathom mounts / --json").unwrap();
+            let script = page[begin..].split("\n```").next().unwrap();
+            let script = script.replace("mounts /", "mounts \"$1\"");
+            let script = script.replace("fathom ", "\"$0\" ");
+            let mut sh = Command::new("sh");
+            let ran = run(sh.args(["-c", &script]).arg(fathom_path()).arg(&tree)).exits(123);
+            let warnings = ran
+                .stderr
+                .lines()
+                .filter(|line| line.contains("--threshold 90"));
+            assert_eq!(warnings.count(), 1, "{ran}");
         });
     }
 }

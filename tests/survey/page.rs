@@ -72,7 +72,7 @@ fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
             mount_remount(&here, MountFlags::RDONLY, "").unwrap();
             refused(&args!["survey", &seen, "-o", "x.html", "--json"]);
             // If the default page cannot be written, the survey succeeds nevertheless.
-            let words = args!["survey", &seen, "--limit", "5s"];
+            let words = args!["survey", &seen, PATIENT[0], PATIENT[1]];
             let ran = run(fathom(words).current_dir(&here)).exits(0);
             assert!(ran.stderr.contains("no page: cannot write"), "{ran}");
             run(fathom(args!["survey", &seen, "--plot", &none]).current_dir(&seen)).refused();

@@ -15,8 +15,9 @@ use crate::support::strace::less_start;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Predicates that need only names and types, and the equivalent ones of find.
-const SETS: [(&[&str], &[&str]); 6] = [
+const SETS: [(&[&str], &[&str]); 7] = [
     (&[], &[]),
+    (&["--type", "l,d"], &["-type", "l,d"]),
     (&["--name", "*1*"], &["-name", "*1*"]),
     (&["--type", "d"], &["-type", "d"]),
     (

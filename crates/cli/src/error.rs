@@ -11,7 +11,9 @@ use show::name::printable;
 
 #[cfg(feature = "restic")]
 use crate::hint::repository_hint;
-use crate::hint::{CRLF, archive_hint, command_hint, ends_in_cr, meter_hint, target_hint};
+use crate::hint::{
+    CRLF, archive_hint, command_hint, ends_in_cr, enter_hint, meter_hint, target_hint,
+};
 
 /// The result of a command: the number of warnings, or the error.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -203,6 +205,10 @@ pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Err
 
 impl From<mounts::Error> for Error {
     fn from(error: mounts::Error) -> Error {
+        if let mounts::ErrorKind::OtherNamespace(other) = &error.kind {
+            return Error::new(printable(error.to_string().as_bytes()))
+                .with_hint(&enter_hint(other, "COMMAND"));
+        }
         let hint = match error.errno {
             Some(Errno::ENOENT) if ends_in_cr(error.path.as_deref()) => CRLF,
             Some(Errno::EACCES | Errno::EPERM) => {

@@ -13,6 +13,8 @@ use gate::Errno;
 use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use mounts::Incompleteness;
+use mounts::root::OtherNamespace;
+use show::shell::quoted;
 
 pub(crate) use self::archives::{archive_hint, newest_catalog};
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
@@ -38,6 +40,9 @@ pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
         return hint_for_pathwalk(kind);
+    }
+    if let Some(space::WarningKind::OtherNamespace(other)) = warning.reason() {
+        return Some(Cow::Owned(enter_hint(other, "space")));
     }
     if let Some(reason) = warning.reason::<Reason>() {
         return reason.hint.clone().map(Cow::Owned);
@@ -143,6 +148,12 @@ fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'sta
     })
 }
 
+/// The hint for a directory in a different mount namespace.
+pub(crate) fn enter_hint(other: &OtherNamespace, command: &str) -> String {
+    let path = quoted(&other.path);
+    format!("nsenter -t {} -m fathom {command} {path}", other.pid)
+}
+
 fn hint_for_space(kind: &space::WarningKind) -> Option<&'static str> {
     use space::WarningKind::*;
     match kind {
@@ -152,7 +163,7 @@ fn hint_for_space(kind: &space::WarningKind) -> Option<&'static str> {
             (!gate::process::is_root()).then_some("run as root")
         }
         Stuck(_) => Some("fathom mounts --check shows which mounts do not answer"),
-        BlockGroups | NoSize => None,
+        BlockGroups | NoSize | OtherNamespace(_) => None,
     }
 }
 
@@ -184,9 +195,9 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
         Incomplete(Incompleteness::DepthBound { .. }) => "use --depth 0 for no limit",
         NotSearched(_) => "fathom mounts --check names what does not answer",
         Hung(_) | StillHung => {
-            "exclude it from backups (--format exclude), or detach it with umount -l"
+            "exclude it from backups (--format exclude), or detach it for all processes with umount -l"
         }
-        Gone => "detach it with umount -l",
+        Gone => "detach it for all processes with umount -l",
         Removed => "unmount it",
         Stale => "check its server",
         Denied => "run as another user",

@@ -16,6 +16,8 @@ bitflags! {
         /// `O_NOATIME`: `EPERM` unless the caller owns the file or is privileged.
         const NOATIME = libc::O_NOATIME;
         const WRONLY = libc::O_WRONLY;
+        /// `O_EXCL` for a block device: `EBUSY` if it is mounted, or in use by the kernel otherwise.
+        const EXCL = libc::O_EXCL;
         /// Flags for a directory to be read with getdents64(2).
         const SCAN = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     }

@@ -8,6 +8,8 @@ use gate::{Errno, Gate};
 use base::runs::time_text;
 use base::warning::WarningReason;
 
+use crate::root::OtherNamespace;
+
 /// A failed operation: what failed, on which file, and how.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind}{}{}", quoted(path.as_deref()), after_colon(*errno))]
@@ -80,6 +82,8 @@ pub enum ErrorKind {
     ReadAttributes,
     #[error("cannot find the absolute name of")]
     FindName,
+    #[error("a different mount namespace, that of process {}, contains", .0.pid)]
+    OtherNamespace(OtherNamespace),
     #[error("cannot list the mounts")]
     ListMounts,
     #[error("cannot read the attributes of a mount")]

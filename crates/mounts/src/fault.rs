@@ -7,17 +7,68 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base::path::below;
+use gate::Errno;
 use gate::file::read_kernel_in;
-use ondisk::{Content, Dev, split_options};
+use gate::fs::{AtFlags, StatxMask};
+use gate::long::statx_long;
+use ondisk::{Content, Dev, Mount, split_options};
 
 use crate::kind::is_one_of;
 use crate::names::kernel_name;
 pub use crate::point::Fault;
-use crate::point::Point;
+use crate::point::{MountClass, Point};
+use crate::table::read_either;
 
 /// Sets [`Point::fault`] of each mount point. Reads /sys for each ext4 file system, and touches no
-/// file system.
+/// file system except a faulty one below an overlay.
 pub fn examine(points: &mut [Point]) {
+    set_own_faults(points);
+    // The file system of an upper layer can be outside of the listed directory, so the whole table is read.
+    let mut table = None;
+    for point in points.iter_mut().filter(|point| point.fault.is_none()) {
+        let Some(upper) = point.content.as_deref().and_then(upper_layer) else {
+            continue;
+        };
+        let table = table.get_or_insert_with(|| {
+            let rows = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+            let mut rows: Vec<Point> = rows.into_iter().filter_map(listed).collect();
+            set_own_faults(&mut rows);
+            rows
+        });
+        // A path of a different mount namespace, such as that of the host, does not exist here.
+        let exists = || {
+            let seen = statx_long(&upper, AtFlags::NO_AUTOMOUNT, StatxMask::TYPE);
+            !matches!(seen, Err(Errno::ENOENT | Errno::ENOTDIR))
+        };
+        point.fault = fault_at(&upper, table).filter(|_| exists());
+    }
+}
+
+fn listed(row: Mount) -> Option<Point> {
+    let target = row.target.clone()?;
+    Some(Point::from_row(row, target, None, MountClass::Leaf, false))
+}
+
+/// The upper layer of an overlay, if its path is absolute.
+fn upper_layer(content: &Content) -> Option<Vec<u8>> {
+    if content.fstype != b"overlay" {
+        return None;
+    }
+    let mut options = split_options(&content.options);
+    let upper = options.find_map(|option| Some(option.strip_prefix(b"upperdir=")?.to_vec()))?;
+    upper.starts_with(b"/").then_some(upper)
+}
+
+/// The fault of the file system that contains a path: of the mount with the longest path above it, the newest one.
+fn fault_at(path: &[u8], table: &[Point]) -> Option<Fault> {
+    let above = table
+        .iter()
+        .filter(|point| below(&point.target, path).is_some());
+    above.max_by_key(|point| point.target.len())?.fault
+}
+
+fn set_own_faults(points: &mut [Point]) {
     let mut errors: HashMap<Dev, Option<u64>> = HashMap::new();
     let (mut writable, mut restricted) = (HashSet::new(), HashSet::new());
     for point in &*points {
@@ -77,7 +128,30 @@ fn ext4_errors(dev: Dev) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Fault, fault};
+    use super::{Content, Dev, Fault, Point, fault, fault_at, upper_layer};
+
+    #[test]
+    fn an_overlay_has_the_fault_of_its_upper_layer() {
+        let content = |fstype: &str| Content {
+            fstype: fstype.into(),
+            options: r"rw,lowerdir=/a,upperdir=/mnt/a\040b/upper,workdir=/mnt/w".into(),
+            ..Content::default()
+        };
+        let upper = upper_layer(&content("overlay")).unwrap();
+        assert_eq!(upper, b"/mnt/a b/upper");
+        assert_eq!(upper_layer(&content("ext4")), None);
+        let point = |target: &str, fault| Point {
+            fault,
+            ..Point::bare(target.into(), Dev::default(), None)
+        };
+        let failing = Some(Fault::ReadOnly);
+        let mut table = vec![point("/", failing), point("/mnt/a b", None)];
+        assert_eq!(fault_at(&upper, &table), None);
+        table.push(point("/mnt/a b", failing));
+        assert_eq!(fault_at(&upper, &table), failing);
+        table.push(point("/mnt/a", Some(Fault::ShutDown)));
+        assert_eq!(fault_at(&upper, &table), failing);
+    }
 
     #[test]
     fn read_only_on_purpose_is_no_fault() {

@@ -1,10 +1,14 @@
 //! The directory where a search begins.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd};
 
+use base::directory::numbers;
 use base::path::join;
+use gate::file::read_kernel_up_to;
 use gate::fs::{AtFlags, Attributes, CWD, Open, StatxMask, newfstatat, statx};
-use gate::long::{open_long, reach, split_path};
+use gate::long::{c_string, open_long, reach, split_path};
+use gate::mount::mount_id;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
@@ -37,8 +41,13 @@ impl Root {
         let seen = DirectoryIdentity::at(&fd, b"").map_err(failed(ErrorKind::ReadAttributes))?;
         let path = match given {
             b"/" => b"/".to_vec(),
-            _ => absolute_name(&fd, &seen)
-                .map_err(|e| failed(ErrorKind::FindName)((Gate::Getcwd, e)))?,
+            _ => absolute_name(&fd, &seen).map_err(|errno| match other_namespace(&fd) {
+                Some(other) => Error {
+                    path: Some(given.to_vec()),
+                    ..Error::from(ErrorKind::OtherNamespace(other))
+                },
+                None => failed(ErrorKind::FindName)((Gate::Getcwd, errno)),
+            })?,
         };
         Ok(Root {
             path,
@@ -136,7 +145,7 @@ pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
 
 /// Implements [`name_of`] by the link in /proc/self/fd, or else by fchdir(2) and getcwd(2).
 fn absolute_name(dir: &Fd, seen: &DirectoryIdentity) -> gate::Result<Vec<u8>> {
-    let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
+    let link = c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
         && seen.is_at(&name)
     {
@@ -149,6 +158,45 @@ fn absolute_name(dir: &Fd, seen: &DirectoryIdentity) -> gate::Result<Vec<u8>> {
     Some(name?)
         .filter(|name| seen.is_at(name))
         .ok_or(Errno::ENOENT)
+}
+
+/// A mount namespace that is not that of this process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherNamespace {
+    /// A process in the namespace.
+    pub pid: u32,
+    /// The path of a directory in the namespace.
+    pub path: Vec<u8>,
+}
+
+/// The different mount namespace that contains an open directory, such as /proc/PID/root of a container: the mount table of
+/// this process lacks the id of its mount, and that of a process in the namespace has it. `None` for a mount that no table has,
+/// such as a detached one, or one outside of a chroot.
+pub fn other_namespace(dir: &Fd) -> Option<OtherNamespace> {
+    const MOST: usize = 64 << 20;
+    let id = mount_id(dir)?.to_string();
+    let has_mount = |process: &str| {
+        let table = c_string(format!("/proc/{process}/mountinfo").as_bytes());
+        let table = table.and_then(|table| read_kernel_up_to(&table, MOST));
+        let is_same = |line: &[u8]| line.split(|&b| b == b' ').next() == Some(id.as_bytes());
+        table.is_ok_and(|table| table.split(|&b| b == b'\n').any(is_same))
+    };
+    let link = |path: String| {
+        let path = c_string(path.as_bytes()).ok()?;
+        gate::fs::readlinkat(CWD, &path).ok()
+    };
+    let namespace = |process: &str| link(format!("/proc/{process}/ns/mnt"));
+    let mut examined = HashSet::from([namespace("self")?]);
+    if has_mount("self") {
+        return None;
+    }
+    let processes = gate::fs::openat(CWD, c"/proc", Open::DIRECTORY).ok()?;
+    let pid = numbers(&processes).ok()?.into_iter().find(|pid| {
+        let process = pid.to_string();
+        namespace(&process).is_some_and(|found| examined.insert(found)) && has_mount(&process)
+    })?;
+    let path = link(format!("/proc/self/fd/{}", dir.as_raw_fd()))?;
+    Some(OtherNamespace { pid, path })
 }
 
 /// The absolute path of a file; `None` if its directory has no path.

@@ -27,9 +27,18 @@ pub fn quoted(name: &[u8]) -> String {
     text + "'"
 }
 
+/// Quotes a name for POSIX sh(1) within a script, which has no `$'...'`; [`quoted`] then quotes the script.
+pub fn quoted_in_script(name: &[u8]) -> Vec<u8> {
+    if quoted(name).as_bytes() == name {
+        return name.to_vec();
+    }
+    let parts: Vec<&[u8]> = name.split(|&byte| byte == b'\'').collect();
+    [b"'", &parts.join(&br"'\''"[..])[..], b"'"].concat()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{quoted, quoted_in_script};
     use proptest::prelude::*;
 
     #[test]
@@ -45,6 +54,18 @@ mod tests {
             (b"", "''"),
         ] {
             assert_eq!(quoted(name), typed);
+        }
+    }
+
+    #[test]
+    fn a_script_has_only_single_quotes() {
+        for (name, typed) in [
+            (&b"/srv/a-b_c.d"[..], &b"/srv/a-b_c.d"[..]),
+            (b"/my disk", b"'/my disk'"),
+            (b"/it's", br"'/it'\''s'"),
+            (b"/a\\b\n\xff", b"'/a\\b\n\xff'"),
+        ] {
+            assert_eq!(quoted_in_script(name), typed);
         }
     }
 

@@ -129,10 +129,14 @@ pub struct Unit {
 pub enum Remedy {
     /// Restart a service.
     Restart(Unit),
-    /// Detach a loop device.
+    /// Detach a loop device, after its file systems are unmounted.
     Detach {
         /// The path of the loop device.
         device: Vec<u8>,
+        /// The mount points of the file system on the device.
+        mount_points: Vec<Vec<u8>>,
+        /// Whether the kernel detaches the device when it is unmounted.
+        is_autoclear: bool,
     },
     /// Lower the reserve of ext4 for root to 1 %.
     LowerReserve {
@@ -148,10 +152,12 @@ pub enum Remedy {
         /// A mount point of the file system.
         mount_point: Vec<u8>,
     },
-    /// Mount the file system a second time to see the files beneath a mount.
+    /// Mount the file system a second time, in a private mount namespace, to see the files beneath a mount.
     LookBeneath {
         /// The mount point of the file system whose files are covered.
         mount_point: Vec<u8>,
+        /// An existing directory, on which the file system can be mounted.
+        target: Vec<u8>,
         /// The covered path, relative to `mount_point`.
         rel: Vec<u8>,
     },

@@ -27,7 +27,7 @@ use crate::bill::{Item, ItemKind, ItemPart, Remedy, sum};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
-use crate::source::{TableSource, beneath, copy_of, covered, signed};
+use crate::source::{TableSource, beneath, bind_target, copy_of, covered, signed};
 
 /// Reads the extents of all subvolumes. `None` without the permission to read them: then the files
 /// are walked.
@@ -79,6 +79,7 @@ fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<F
         };
         let remedy = (kind == ItemKind::Hidden).then(|| Remedy::LookBeneath {
             mount_point: source.mount_point.to_vec(),
+            target: bind_target(source.mount_point, source.table),
             rel: rel.to_vec(),
         });
         files.items.push(Item {

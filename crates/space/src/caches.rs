@@ -31,7 +31,7 @@ pub const CACHES: [Cache; 13] = [
         "find /var/lib/systemd/coredump -type f -mtime +7 -delete",
     ),
     cache("/var/crash", "find /var/crash -type f -mtime +7 -delete"),
-    cache("/var/lib/docker/overlay2", "docker system prune"),
+    cache("/var/lib/docker/overlay2", "docker image prune"),
 ];
 
 const fn cache(path: &'static str, command: &'static str) -> Cache {

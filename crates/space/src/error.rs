@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::WarningReason;
 use base::runs::time_text;
 use gate::{Errno, Gate};
+use mounts::root::OtherNamespace;
 
 /// The reason why the space cannot be examined.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -57,6 +58,8 @@ pub enum WarningKind {
     PartOnly(Vec<u8>),
     #[error("the mount table has no entry for this mount")]
     UnknownMount,
+    #[error("is in a different mount namespace, that of process {}", .0.pid)]
+    OtherNamespace(OtherNamespace),
     /// The paths of the mount points.
     #[error("cannot look beneath {}: {}", plural(.0.len(), "mount point", "mount points"), few(.0))]
     Beneath(Vec<Vec<u8>>),
@@ -90,7 +93,9 @@ impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             WarningKind::PartOnly(_) => "the rest is not accounted for",
-            WarningKind::UnknownMount => "only files below DIR are accounted for",
+            WarningKind::UnknownMount | WarningKind::OtherNamespace(_) => {
+                "only files below DIR are accounted for"
+            }
             WarningKind::Beneath(_) => "files hidden there are not accounted for",
             WarningKind::Stuck(_) => "deleted files that it holds open are not accounted for",
             WarningKind::Processes(_) | WarningKind::NoProcesses => {

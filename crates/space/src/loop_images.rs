@@ -4,12 +4,13 @@
 //! needs permission to open it. No interface of loop devices has the allocated size, so each file system finds it by the inode.
 
 use base::directory::each_entry;
+use gate::Errno;
 use gate::file::read_kernel_in;
 use gate::fs::{CWD, Open, openat};
 use gate::long::c_string;
 use gate::loop_device::backing_file;
 use mounts::names::device_path;
-use ondisk::Dev;
+use ondisk::{Dev, Mount};
 
 use crate::bill::{Holder, Item, ItemKind, Remedy, sum};
 use crate::deleted::DELETED;
@@ -29,6 +30,8 @@ pub(crate) struct LoopImage {
     pub(crate) ino: u64,
     /// The size of the device in bytes. A sparse file has fewer allocated bytes.
     size: u64,
+    /// The command that detaches the device, if it is known what uses it.
+    remedy: Option<Remedy>,
 }
 
 impl LoopImage {
@@ -44,16 +47,14 @@ impl LoopImage {
                 fd: None,
                 unit: None,
             }),
-            remedy: Some(Remedy::Detach {
-                device: self.device.clone(),
-            }),
+            remedy: self.remedy.clone(),
             ..Item::new(ItemKind::Deleted, signed(bytes))
         }
     }
 }
 
 /// Finds the loop devices with a deleted file whose device number is one of `devs`.
-pub(crate) fn deleted_images(devs: &[Dev]) -> Vec<LoopImage> {
+pub(crate) fn deleted_images(devs: &[Dev], table: &[Mount]) -> Vec<LoopImage> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     if let Ok(block) = openat(CWD, c"/sys/block", Open::DIRECTORY) {
         let _ = each_entry(&block, |entry| names.push(entry.name.to_bytes().to_vec()));
@@ -68,6 +69,7 @@ pub(crate) fn deleted_images(devs: &[Dev]) -> Vec<LoopImage> {
         let (dev, ino) = backing_file(&opened).ok()?;
         let sectors = read_kernel_in(&dir, b"size").ok()?;
         devs.contains(&dev).then(|| LoopImage {
+            remedy: remedy(&dir, &device, table),
             device,
             path,
             ino,
@@ -75,6 +77,27 @@ pub(crate) fn deleted_images(devs: &[Dev]) -> Vec<LoopImage> {
         })
     });
     images.collect()
+}
+
+/// The command that detaches a loop device. LOOP_CLR_FD succeeds for a device in use, but then frees the file only when the
+/// device is closed, so its mounts must be unmounted first. `None` if something else uses the device: a mount in a different
+/// namespace, a partition, the device mapper.
+fn remedy(dir: &[u8], device: &[u8], table: &[Mount]) -> Option<Remedy> {
+    let number = read_kernel_in(dir, b"dev").unwrap_or_default();
+    let is_on_it = |row: &&Mount| {
+        row.dev.to_string().as_bytes() == number.trim_ascii_end()
+            || row.content.source.as_deref() == Some(device)
+    };
+    let on_it = table.iter().filter(is_on_it);
+    let mount_points: Vec<Vec<u8>> = on_it.filter_map(|row| row.target.clone()).collect();
+    let exclusive = openat(CWD, &c_string(device).ok()?, Open::NONBLOCK | Open::EXCL);
+    let is_in_use = matches!(exclusive, Err(Errno::EBUSY));
+    let autoclear = read_kernel_in(dir, b"loop/autoclear").unwrap_or_default();
+    (!is_in_use || !mount_points.is_empty()).then(|| Remedy::Detach {
+        device: device.to_vec(),
+        mount_points,
+        is_autoclear: autoclear.trim_ascii_end() == b"1",
+    })
 }
 
 /// The path in the text of `backing_file`, if the file is deleted.
@@ -123,6 +146,7 @@ mod tests {
             path: b"/srv/image".to_vec(),
             ino,
             size,
+            remedy: None,
         }
     }
 

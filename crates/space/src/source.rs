@@ -4,8 +4,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use base::path::{below, join};
 use gate::Fd;
-use gate::long::reach;
+use gate::fs::Open;
+use gate::long::{open_long, reach};
 use gate::mount::open_tree_clone;
+use mounts::may_hang;
 use ondisk::Mount;
 use walk::entry::joined;
 use walk::{Top, open_top};
@@ -56,6 +58,26 @@ pub(crate) fn covered(mount: &Mount, mount_point: &[u8], table: &[Mount]) -> Vec
     covered
 }
 
+/// A directory on which a mount can be bound, to look beneath the mounts on it: its own mount point. Paths from `/` do not
+/// enter a mount on `/` itself, so the root is bound on a different directory.
+pub(crate) fn bind_target(mount_point: &[u8], table: &[Mount]) -> Vec<u8> {
+    const OTHERS: [&[u8]; 4] = [b"/mnt", b"/tmp", b"/run", b"/dev"];
+    if mount_point != b"/" {
+        return mount_point.to_vec();
+    }
+    let can_block = |dir: &[u8]| {
+        let mut on_it = table
+            .iter()
+            .filter(|row| row.target.as_deref() == Some(dir));
+        on_it.any(|row| may_hang(&row.content.fstype))
+    };
+    let mut others = OTHERS.into_iter().filter(|dir| !can_block(dir));
+    others
+        .find(|dir| open_long(dir, Open::PATH | Open::DIRECTORY).is_ok())
+        .unwrap_or(OTHERS[0])
+        .to_vec()
+}
+
 /// The reason of a warning that the files beneath `covered` cannot be read.
 pub(crate) fn beneath(mount_point: &[u8], covered: &[Vec<u8>]) -> WarningKind {
     let paths = covered.iter().map(|rel| join(mount_point, rel));
@@ -99,5 +121,23 @@ mod tests {
             mount(8, 1, 2, "/srv2", "/"),
         ];
         assert_eq!(covered(&own, b"/srv", &table), [b"a", b"b", b"d"]);
+    }
+
+    #[test]
+    fn the_root_is_bound_on_a_directory_that_answers() {
+        assert_eq!(bind_target(b"/srv", &[]), b"/srv");
+        let nfs = |target| {
+            let row = mount(2, 1, 1, target, "/");
+            let content = Content {
+                fstype: b"nfs4".to_vec(),
+                ..Content::default()
+            };
+            Mount {
+                content: Arc::new(content),
+                ..row
+            }
+        };
+        let found = bind_target(b"/", &[nfs("/mnt"), nfs("/tmp")]);
+        assert!([&b"/run"[..], b"/dev"].contains(&&found[..]), "{found:?}");
     }
 }

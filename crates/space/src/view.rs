@@ -25,7 +25,7 @@ use crate::deleted::OpenDeletedFiles;
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, MarkedPaths};
 use crate::loop_images::{add_rest, deleted_images, is_image};
-use crate::source::{TableSource, beneath, copy_of, covered, signed};
+use crate::source::{TableSource, beneath, bind_target, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
 /// A mount of the examined file system.
@@ -63,7 +63,8 @@ impl ExaminedMount {
                 dev: given.meta.dev,
                 ..Mount::default()
             };
-            let kind = WarningKind::UnknownMount;
+            let other = mounts::root::other_namespace(&given.fd);
+            let kind = other.map_or(WarningKind::UnknownMount, WarningKind::OtherNamespace);
             let mut warnings = vec![Warning::about(&mount_point, kind)];
             let deleted = deleted::find(mount.dev, &table, &mut warnings);
             return Ok(ExaminedMount {
@@ -147,7 +148,7 @@ impl ExaminedMount {
         inodes.sort_by(|a, b| (b.inodes, &a.path).cmp(&(a.inodes, &b.path)));
         let mut warnings = std::mem::take(&mut self.warnings);
         let source = self.source();
-        let mut images = deleted_images(&[self.mount.dev, self.top.meta.dev]);
+        let mut images = deleted_images(&[self.mount.dev, self.top.meta.dev], &self.table);
         images.retain(|image| !items.iter().any(|item| is_image(item, image)));
         match &fstype[..] {
             b"xfs" => xfs::add_images(&source, &images, &mut items),
@@ -268,6 +269,7 @@ impl ExaminedMount {
                 .and_then(|path| below(&self.mount_point, path));
             item.remedy = rel.map(|rel| Remedy::LookBeneath {
                 mount_point: self.mount_point.clone(),
+                target: bind_target(&self.mount_point, &self.table),
                 rel: rel.to_vec(),
             });
         }

@@ -45,8 +45,9 @@ pub(crate) struct PredicateArgs {
     ext: Vec<OsString>,
     /// Match entries by type
     ///
-    /// With e, only empty entries match; --type e --type f matches empty files.
-    #[arg(long = "type", value_name = "TYPE")]
+    /// Several types are alternatives: --type f,d or --type f --type d. With e, only empty entries match; --type e,f matches empty
+    /// files.
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     kind: Vec<TypeArg>,
     /// Match sizes: +N more, -N less than N units, rounded up
     ///

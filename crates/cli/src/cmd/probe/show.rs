@@ -10,7 +10,8 @@ use ::show::units::{count, duration, size};
 use account::figures::Figure;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
-use probe::{Call, Error, Finding, MeasuredFinding, Price, ProbeReport, Unit, Value};
+use probe::finding::Note;
+use probe::{Call, Error, Finding, MeasuredFinding, Price, ProbeReport, Quantity, Unit, Value};
 use serde::{Serialize, Serializer};
 
 use crate::json::Json;
@@ -206,7 +207,7 @@ impl Report<'_> {
     pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
         let mut text = heading(self);
         text += &self.table().to_text(style.width, style.color);
-        for note in self.notes(methods) {
+        for note in self.limit_of_cache().into_iter().chain(self.notes(methods)) {
             let _ = write!(text, "\n{}", style.wrapped(&note));
         }
         if let Some(prices) = &self.report.prices
@@ -216,6 +217,22 @@ impl Report<'_> {
             text += &prices_table(prices).to_text(style.width, style.color);
         }
         text
+    }
+
+    /// The cgroup whose memory limit the kernel's value of the capacity of the page cache is.
+    fn limit_of_cache(&self) -> Option<String> {
+        let finding = self.report.find(Quantity::CacheCapacity)?;
+        let limit = value_text(&finding.truth.as_ref()?.value, finding.quantity.unit());
+        match finding.note? {
+            Note::OwnCgroup(available) => Some(format!(
+                "The page cache was measured in a cgroup limited to {limit}, made for this; outside, {} are available.",
+                size(available)
+            )),
+            Note::CurrentCgroup { .. } => Some(format!(
+                "The page cache was measured in the cgroup of this process, limited to {limit}."
+            )),
+            _ => None,
+        }
     }
 
     fn findings(&self) -> impl Iterator<Item = &Finding> {

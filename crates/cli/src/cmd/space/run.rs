@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use ::show::shell::quoted;
 use ::show::units::{count, duration, plural};
 use archive::Users;
 use base::{Capacity, Warning, WarningReason};
@@ -69,6 +70,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             duration(seconds),
             count(calls)
         ));
+        if mounts::root::absolute(dir).is_some_and(|dir| dir != bill.mount_point) {
+            out.note(format_args!(
+                "the sizes are those of the whole file system; for this directory alone: fathom walk --format du {}",
+                quoted(dir)
+            ));
+        }
+        if let Some(largest) = show::largest_directory(&bill) {
+            out.note(format_args!("next: fathom walk -x --format du {}", quoted(largest)));
+        }
         Ok(())
     })?;
     // Files that cannot be read do not change the percentages of df(1).

@@ -9,8 +9,8 @@ use ondisk::{Time, utc};
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
-use show::shell::quoted;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::shell::{quoted, quoted_in_script};
+use show::table::{Align, RowColour, Table, TableStyle, wrap};
 use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Holder, InodeSums, Item, ItemKind, ItemPart, OwnerSums, Remedy};
@@ -164,7 +164,22 @@ fn command(remedy: &Remedy) -> String {
             let user = if unit.is_of_user { "--user " } else { "" };
             format!("systemctl {user}restart {}", quoted(&unit.name))
         }
-        Remedy::Detach { device } => format!("losetup -d {}", quoted(device)),
+        Remedy::Detach {
+            device,
+            mount_points,
+            is_autoclear,
+        } => {
+            let detach = format!("losetup -d {}", quoted(device));
+            if mount_points.is_empty() {
+                return detach;
+            }
+            let mount_points: Vec<String> = mount_points.iter().map(|it| quoted(it)).collect();
+            let unmount = format!("umount {}", mount_points.join(" "));
+            match is_autoclear {
+                true => unmount,
+                false => format!("{unmount} && {detach}"),
+            }
+        }
         Remedy::LowerReserve { device } => format!("tune2fs -m 1 {}", quoted(device)),
         Remedy::DeleteSnapshot {
             path: Some(path), ..
@@ -172,10 +187,25 @@ fn command(remedy: &Remedy) -> String {
         Remedy::DeleteSnapshot {
             id, mount_point, ..
         } => format!("btrfs subvolume delete -i {id} {}", quoted(mount_point)),
-        Remedy::LookBeneath { mount_point, rel } => {
-            let beneath = [b"/mnt/", &rel[..]].concat();
-            let (mount_point, beneath) = (quoted(mount_point), quoted(&beneath));
-            format!("mount --bind {mount_point} /mnt && ls -la {beneath}")
+        Remedy::LookBeneath {
+            mount_point,
+            target,
+            rel,
+        } => {
+            let beneath = [&target[..], b"/", rel].concat();
+            let [mount_point, target, beneath] =
+                [mount_point, target, &beneath].map(|name| quoted_in_script(name));
+            let script = [
+                &b"mount --bind "[..],
+                &mount_point,
+                b" ",
+                &target,
+                b" && ls -la ",
+                &beneath,
+            ];
+            // A private mount namespace: in that of the user, the new mount would cover the mounts on `target` for
+            // all processes.
+            format!("unshare -m sh -c {}", quoted(&script.concat()))
         }
         Remedy::Clean(command) => (*command).to_owned(),
     }
@@ -231,6 +261,23 @@ pub(crate) fn text(report: &SpaceReport<'_>, top: usize, zone: &Zone, style: Tab
     text += &divisions(report, style);
     text += &freeable(report, &shown, zone, style);
     text
+}
+
+/// The directory in the root of the file system with the most space, if it is worth a look.
+pub(crate) fn largest_directory(bill: &Bill) -> Option<&[u8]> {
+    let files = bill
+        .items
+        .iter()
+        .filter(|item| item.kind == ItemKind::Files);
+    let least = LEAST.cast_signed();
+    let large = files.filter(|item| item.bytes >= least);
+    // The item with the path of the mount point has the files in the root.
+    let below = large.filter(|item| {
+        item.path
+            .as_deref()
+            .is_some_and(|path| path != bill.mount_point)
+    });
+    below.max_by_key(|item| item.bytes)?.path.as_deref()
 }
 
 /// The heading: the file system, and a bar of its used space.
@@ -311,7 +358,7 @@ fn inode_places(report: &SpaceReport<'_>, top: usize, style: TableStyle) -> Stri
         ("WHERE", Align::Left),
         ("KIND", Align::Left),
     ];
-    heads.extend(has_holders.then_some(("HELD BY", Align::Left)));
+    heads.extend(has_holders.then_some(("HELD BY", HELD_BY)));
     let mut table = Table::new(&heads, 0);
     let mut row = |inodes: u64, place: String, kind: &str, holder: String| {
         let share = percent(inodes, bill.capacity.inodes_used);
@@ -332,7 +379,7 @@ fn inode_places(report: &SpaceReport<'_>, top: usize, style: TableStyle) -> Stri
         let place = format!("({} more)", count(more.len() as u64));
         row(inodes, place, "", String::new());
     }
-    table.keep(4);
+    table.keep(heads.len());
     format!("\n{}\n", table.to_text(style.width, style.color))
 }
 
@@ -376,9 +423,12 @@ const COLUMNS: [(&str, Align); 6] = [
     ("OF USED", Align::Right),
     ("WHERE", Align::Left),
     ("KIND", Align::Left),
+    ("HELD BY", HELD_BY),
     ("OWNER", Align::Left),
-    ("HELD BY", Align::Left),
 ];
+
+/// A table never shortens a column that is aligned to the right, so the process id at the end of the text stays.
+const HELD_BY: Align = Align::Right;
 
 /// The table of the largest items, and of the items that df does not count as used.
 fn items(
@@ -394,7 +444,7 @@ fn items(
     let has_holders = bill.items.iter().any(|item| item.holder.is_some());
     let is_shown = |at: usize| match at {
         1 => !is_narrow,
-        5 => has_holders,
+        4 => has_holders,
         _ => true,
     };
     let heads: Vec<_> = (0..)
@@ -430,7 +480,7 @@ fn items(
     if table.is_empty() {
         return String::new();
     }
-    table.keep(if is_narrow { 3 } else { 4 });
+    table.keep(heads.len() - 1); // OWNER is omitted first
     table.to_text(style.width, style.color)
 }
 
@@ -456,8 +506,8 @@ fn cells(shown: &SpaceRow<'_>, report: &SpaceReport<'_>) -> [String; 6] {
         share(item.bytes, report.bill.capacity.used),
         place,
         item.kind.name().to_owned(),
-        owner,
         holder,
+        owner,
     ]
 }
 
@@ -580,20 +630,19 @@ fn freeable(
         Some((bytes, advice(it), since(item.since, zone)))
     });
     let caches = bill.caches.iter().map(|cache| {
-        let (command, path) = (command(&cache.remedy), printable(&cache.path));
-        let text = format!("{command}  # {path}");
-        (cache.freeable, text, since(cache.since, zone))
+        let advice = (command(&cache.remedy), printable(&cache.path).into_owned());
+        (cache.freeable, advice, since(cache.since, zone))
     });
-    let mut all: Vec<(u64, String, String)> = items.chain(caches).collect();
+    let mut all: Vec<(u64, (String, String), String)> = items.chain(caches).collect();
     all.retain(|(bytes, ..)| *bytes >= LEAST);
     all.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
     if all.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}", style.heading("What can be freed:"));
-    for (bytes, advice, since) in all.iter().take(MOST) {
-        // Commands are neither truncated nor wrapped, so that they can be copied.
-        text += &format!("{:>9}  {advice}{since}\n", size(*bytes));
+    for (bytes, (command, comment), since) in all.iter().take(MOST) {
+        let lines = advice_lines(command, comment, since, style);
+        text += &format!("{:>9}  {}\n", size(*bytes), lines.join("\n           "));
     }
     if all.len() > MOST {
         let (rest, sum) = (all.len() - MOST, all.iter().skip(MOST).map(|it| it.0).sum());
@@ -606,8 +655,33 @@ fn freeable(
 /// Freeable items below this size are not listed.
 const LEAST: u64 = 1 << 20;
 
-/// The command that frees an item, and a comment about the object.
-fn advice(shown: &SpaceRow<'_>) -> String {
+/// A command and its comment, on separate lines if they do not fit the terminal together. Commands are neither truncated nor
+/// wrapped, so that they can be copied; advice without a comment is a sentence.
+fn advice_lines(command: &str, comment: &str, since: &str, style: TableStyle) -> Vec<String> {
+    const BEFORE: usize = 11;
+    const MARK: &str = "# ";
+    let room = style.width.unwrap_or(usize::MAX).saturating_sub(BEFORE);
+    let wrapped = |text: &str, room| -> Vec<String> {
+        let lines = wrap(text, room);
+        lines.lines().map(str::to_owned).collect()
+    };
+    if comment.is_empty() {
+        return wrapped(&format!("{command}{since}"), room);
+    }
+    let comment = format!("{comment}{since}");
+    let one = wrapped(&format!("{command}  {MARK}{comment}"), room);
+    if one.len() == 1 {
+        return one;
+    }
+    let comments = wrapped(&comment, room.saturating_sub(MARK.len()));
+    let comments = comments.iter().map(|line| format!("{MARK}{line}"));
+    std::iter::once(command.to_owned())
+        .chain(comments)
+        .collect()
+}
+
+/// The command that frees an item and a comment about the object; or a sentence and no comment.
+fn advice(shown: &SpaceRow<'_>) -> (String, String) {
     let item = &shown.item;
     let path = item.path.as_deref().map(printable).unwrap_or_default();
     let comment = match item.kind {
@@ -621,24 +695,29 @@ fn advice(shown: &SpaceRow<'_>) -> String {
         ItemKind::Reserved => "the reserve for root".to_owned(),
         _ => path.to_string(),
     };
+    let sentence = |text: String| (text, String::new());
     match (&item.remedy, &item.holder) {
-        (Some(remedy), _) => format!("{}  # {comment}", command(remedy)),
+        (Some(remedy), _) => (command(remedy), comment),
         (None, Some(holder)) => {
             let program = printable(&holder.program);
             let pid = holder
                 .pid
                 .map_or(String::new(), |pid| format!(" (PID {pid})"));
             match (holder.pid, holder.fd) {
-                (Some(id), Some(fd)) if shown.files == 1 => {
-                    format!("end or restart {program}{pid}, or : > /proc/{id}/fd/{fd}  # {comment}")
-                }
-                _ => format!("end or restart {program}{pid}: {comment}"),
+                (None, _) => sentence(format!(
+                    "find what uses {program} (lsblk, losetup -l): {comment}"
+                )),
+                (Some(id), Some(fd)) if shown.files == 1 => (
+                    format!("end or restart {program}{pid}, or : > /proc/{id}/fd/{fd}"),
+                    format!("{comment}, emptied for the process, too"),
+                ),
+                _ => sentence(format!("end or restart {program}{pid}: {comment}")),
             }
         }
-        (None, None) if item.kind == ItemKind::Deleted => {
-            format!("find who holds it (a container, an NFS client, the kernel): {comment}")
-        }
-        (None, None) => comment,
+        (None, None) if item.kind == ItemKind::Deleted => sentence(format!(
+            "find who holds it (a container, an NFS client, the kernel): {comment}"
+        )),
+        (None, None) => sentence(comment),
     }
 }
 

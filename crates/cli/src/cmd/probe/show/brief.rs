@@ -30,6 +30,8 @@ pub(crate) fn text(report: Report<'_>, style: TableStyle) -> String {
     let properties = properties(report);
     if !properties.is_empty() {
         text += &properties.to_text(style.width, style.color);
+        let limit = report.limit_of_cache();
+        text += &limit.map_or(String::new(), |limit| style.wrapped(&limit));
     }
     if let Some(prices) = report.report.prices.as_deref().filter(|it| !it.is_empty()) {
         text.push('\n');

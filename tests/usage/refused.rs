@@ -118,6 +118,9 @@ walk . --group-by {colour,dir:x} => hint:
 walk . --group-by owner --format {paths,du} => hint:
 walk . --group-by owner --format csv --json => hint:
 walk . --sort name => hint:
+walk . --group-by ext --group-by owner => '--group-by <FIELD[:N]>' cannot be used multiple times && hint: give it once; see fathom walk -h
+walk . --changed-before 60d --time atime --changed-before 60d --time mtime => '--time <FIELD>' cannot be used multiple times
+walk . {--top,--max-depth,--min-depth} 2 --max-depth 1 --top 1 --min-depth 1 => cannot be used multiple times
 walk . --sort bytes => hint: add --top N for the largest files
 walk . --sort count --top 3 => hint: add --format du
 walk /usr/lib/os-release/.. --size 3X => use +N, -N or N with a unit && hint:
@@ -137,6 +140,7 @@ walk s --catalog {az://c/k,azure://c/k,gs://b/k,gs://,b2://b/k} => only URLs of 
 walk s --shard 0/2 --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 query . --exclusive
+query --diff f f --diff f f => cannot be used multiple times
 query {gs://b/k,gs://b/} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 changed
@@ -153,6 +157,8 @@ dump '' -o x.tar
 dump -o x.tar
 dump f -o
 dump f -o x.tar --nonsense
+dump f -o x.tar -o y.tar => cannot be used multiple times
+dump f --state s --keep-daily 7 --keep-daily 3 => cannot be used multiple times
 dump f -o {az://c/k,azure://c/k,gs://b/k} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 dump f -o x.tar --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 dump f -o gs://b/k --level 0 --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3

@@ -56,14 +56,17 @@ pub(crate) struct PredicateArgs {
     size: Vec<SizeTest>,
     /// Match files modified after TIME, or within a duration
     ///
+    /// If the option is repeated, all of its TIMEs must match. The same applies to --changed-before,
+    /// --size, --owner, --perm and --links.
+    ///
     /// TIME is a duration such as 30min, 12h, 2d or 4w; today or yesterday, from 00:00; a date in
     /// local time (TZ): 2026-11-20 or '2026-11-20 03:00'; a date with its offset from UTC: 2026-11-20T03:00:00Z or
     /// 2026-11-20T03:00:00+01:00; or @SECONDS since 1970.
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
-    changed_within: Option<TimeLimit>,
+    changed_within: Vec<TimeLimit>,
     /// Match files modified before TIME, or longer ago than a duration
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
-    changed_before: Option<TimeLimit>,
+    changed_before: Vec<TimeLimit>,
     /// Use this time for --changed-within, --changed-before and ages
     #[arg(long, value_name = "FIELD", default_value = "mtime")]
     time: TimeArg,
@@ -172,7 +175,7 @@ impl PredicateArgs {
         let (users, groups) = self.owners()?;
         let now = Moment::now().time();
         let zone: LazyCell<Zone> = LazyCell::new(Zone::local);
-        let moment = |limit: TimeLimit| limit.before(now, &zone);
+        let moment = |limit: &TimeLimit| limit.before(now, &zone);
         Ok(Predicates {
             types,
             empty,
@@ -183,8 +186,8 @@ impl PredicateArgs {
             sizes: self.size.clone(),
             time: TimeTest {
                 field: self.time_field(),
-                after: self.changed_within.map(moment),
-                before: self.changed_before.map(moment),
+                after: self.changed_within.iter().map(moment).max(),
+                before: self.changed_before.iter().map(moment).min(),
             },
             min_depth: self.min_depth.unwrap_or(0),
             max_depth: None,

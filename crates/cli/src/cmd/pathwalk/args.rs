@@ -18,9 +18,10 @@ fathom pathwalk -t -j 8 --latency ./x  # use eight threads, and print percentile
 fathom pathwalk -t --cold --method open ./x  # drop caches first, and use open(2)
 srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # run on all nodes at once (with MPI: docs/cluster.md)";
 
-/// The flags of `fathom pathwalk`.
+/// The flags of `fathom pathwalk`. The last value of a repeated option counts, as in getopt(3), which
+/// LLNL's program uses.
 #[derive(Args, Debug)]
-#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true, args_override_self = true,
           override_usage = "fathom pathwalk [OPTIONS] {-c|-t|-r}... <ROOT>",
           group = ArgGroup::new("parts").args(["create", "test", "remove"]).multiple(true).required(true))]
 pub(crate) struct Pathwalk {

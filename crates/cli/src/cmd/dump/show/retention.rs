@@ -192,6 +192,16 @@ pub(crate) fn choice(automatic: &Automatic) -> String {
                 printable(archive)
             )
         }
+        Some(FullReason::ReplacedSource {
+            source_path,
+            is_other_file_system,
+        }) => {
+            let now = match is_other_file_system {
+                true => "is now on another file system",
+                false => "was replaced by another file or directory",
+            };
+            format!("'{}' {now}", printable(source_path))
+        }
     };
     format!("full dump: {why}")
 }

@@ -199,7 +199,7 @@ const COMBINED: [&str; 19] = [
 ];
 /// Options that are refused if they are given twice: the result would not have the data that the
 /// earlier value asks for, or a file would not be written.
-const ONCE: [&str; 58] = [
+const ONCE: [&str; 59] = [
     "against",
     "at",
     "base",
@@ -224,6 +224,7 @@ const ONCE: [&str; 58] = [
     "keep-last",
     "keep-monthly",
     "keep-weekly",
+    "keep-within",
     "keep-yearly",
     "level",
     "map",

@@ -199,9 +199,10 @@ pub(super) fn forecast(
     out.note(show::foreseen(&chosen));
     let history = History::read(state).unwrap_or_default();
     let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
+    let date = Moment::now().time();
     let pruning = args.keep.policy().map(|policy| {
         let next = NextDump {
-            date: Moment::now().time(),
+            date,
             is_full: chosen.full.is_some(),
         };
         PruningPlan::keep(history, &policy, Some(next))

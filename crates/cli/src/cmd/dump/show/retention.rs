@@ -94,6 +94,7 @@ fn reason(reason: &KeepReason) -> String {
     match reason {
         KeepReason::LastOf(period) => name(period).to_owned(),
         KeepReason::Oldest(period) => format!("oldest {}", name(period)),
+        KeepReason::Within => "within".to_owned(),
         KeepReason::BaseOf(at) => format!("base of {}", at + 1),
         KeepReason::LastComplete => "last complete".to_owned(),
         KeepReason::LastData => "has what later dumps could not read".to_owned(),

@@ -18,6 +18,7 @@ use walk::predicate::test::{
 };
 use walk::{FileType, Moment};
 
+use crate::args::output::GroupField;
 use crate::args::values::number;
 use crate::date::Zone;
 use crate::error::Error;
@@ -67,9 +68,9 @@ pub(crate) struct PredicateArgs {
     /// Match files modified before TIME, or longer ago than a duration
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
     changed_before: Vec<TimeLimit>,
-    /// Use this time for --changed-within, --changed-before and ages
-    #[arg(long, value_name = "FIELD", default_value = "mtime")]
-    time: TimeArg,
+    /// Use this time for --changed-within, --changed-before and ages [default: mtime]
+    #[arg(long, value_name = "FIELD")]
+    time: Option<TimeArg>,
     /// Match files of USER and GROUP (names or numbers); ! negates
     ///
     /// For example, root, :staff, '!root', '!root:!staff' or 1000:100. Names are looked up in
@@ -149,7 +150,21 @@ struct IdArg {
 impl PredicateArgs {
     /// The timestamp that `--time` selects.
     pub(crate) fn time_field(&self) -> TimeField {
-        self.time.field()
+        self.time.unwrap_or(TimeArg::Mtime).field()
+    }
+
+    /// Refuses `--time` if nothing uses this time: a user who expects it to select entries would
+    /// get all of them.
+    pub(crate) fn check_time(&self, group_by: Option<GroupField>) -> Result<(), Error> {
+        let has_limit = !(self.changed_within.is_empty() && self.changed_before.is_empty());
+        let is_used = has_limit || group_by == Some(GroupField::Age);
+        if self.time.is_none() || is_used {
+            return Ok(());
+        }
+        Err(
+            Error::new("--time requires --changed-within, --changed-before or --group-by age")
+                .with_hint("add one of these, such as --changed-before 60d"),
+        )
     }
 
     /// The predicates of the command line.

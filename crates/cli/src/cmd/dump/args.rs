@@ -219,7 +219,8 @@ pub(crate) struct Dump {
     /// options have the same meaning as for a dump. Also kept are the last complete dump and, for
     /// each entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]
-    #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
+    #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run",
+          "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "one_file_system", "compress", "gather"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps
     #[arg(long, value_name = "N", help_heading = "Increments", value_parser = number(1..=65_535_usize))]

@@ -59,7 +59,7 @@ pub(crate) struct Pathwalk {
     pub(crate) failsearch: bool,
 
     /// Share the files among N threads
-    #[arg(short = 'j', long, visible_alias = "jobs", value_name = "N", default_value_t = 1, help_heading = "Extensions",
+    #[arg(short = 'j', long, visible_alias = "jobs", value_name = "N", default_value_t = 1, requires = "test", help_heading = "Extensions",
           value_parser = number(1..=1024_u16))]
     pub(crate) threads: u16,
     /// Look names up with this system call
@@ -67,13 +67,14 @@ pub(crate) struct Pathwalk {
         long,
         value_name = "METHOD",
         default_value = "stat",
+        requires = "test",
         help_heading = "Extensions"
     )]
     pub(crate) method: LookupMethod,
     /// Search N times
     ///
     /// The first search fills the kernel's caches for the second.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Extensions",
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "test", help_heading = "Extensions",
           value_parser = number(1..=10_000_u32))]
     pub(crate) repeat: u32,
     /// Drop cached names, inodes and pages before the first search
@@ -81,17 +82,22 @@ pub(crate) struct Pathwalk {
     /// --cold drops the caches charged to the memory cgroup of this process; --cold=host drops the
     /// caches of the whole host.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "group",
-          help_heading = "Extensions")]
+          requires = "test", help_heading = "Extensions")]
     pub(crate) cold: Option<CacheScope>,
     /// Time each lookup, and print percentiles
     ///
     /// Reading the clock twice per lookup adds to the times of the searches. --json has a histogram.
-    #[arg(long, help_heading = "Extensions")]
+    #[arg(long, requires = "test", help_heading = "Extensions")]
     pub(crate) latency: bool,
     /// Write plots of the latencies as SVG to DIR, an existing directory
     ///
     /// Implies --latency.
-    #[arg(long, value_name = "DIR", help_heading = "Extensions")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "test",
+        help_heading = "Extensions"
+    )]
     pub(crate) plot: Option<OsString>,
 }
 

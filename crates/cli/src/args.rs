@@ -211,7 +211,7 @@ pub(crate) enum Command {
     /// List the members of archives, like tar -tv.
     ///
     /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with gzip, bzip2,
-    /// xz, lz4 or zstd. Times are in UTC.
+    /// xz, lz4 or zstd. Times are in local time (TZ).
     List(list::args::List),
     /// Check an archive, or compare a directory with it.
     ///

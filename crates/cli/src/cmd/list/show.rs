@@ -2,8 +2,8 @@
 
 use archive::find::FileVersion;
 use archive::increment::history::History;
+use ondisk::Time;
 use ondisk::pax::{Base, Lineage, Member, MemberKind};
-use ondisk::{Time, utc};
 use show::json_object;
 use show::name::printable;
 use show::shell::quoted;
@@ -96,7 +96,6 @@ impl FoundVersions<'_> {
     /// A line for each version. `is_exact` is for files and pipes: names are not escaped.
     pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        let lines = Lines::new(is_exact);
         let last = self.versions.iter().map(|version| self.last(version, zone));
         let last: Vec<String> = last.collect();
         let width = last.iter().map(String::len).fold(19, usize::max);
@@ -111,7 +110,7 @@ impl FoundVersions<'_> {
             let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
             let dumps = version.dumps.len().to_string();
             line(&mut out, [&bytes, &time, &dumps, last]);
-            lines.name(&version.path, &mut out);
+            push_name(&version.path, is_exact, &mut out);
             out.push(b'\n');
         }
         out
@@ -195,15 +194,20 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
 pub(crate) struct Lines {
     /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
     is_exact: bool,
+    /// The time zone of the times.
+    zone: Zone,
     /// The width of owner, group and size together: the maximum of the lines so far.
     width: usize,
 }
 
 impl Lines {
-    pub(crate) fn new(is_exact: bool) -> Lines {
+    pub(crate) fn new(is_exact: bool, zone: Zone) -> Lines {
+        /// The output is streamed, so the first width has room for root/root and 12 digits.
+        const WIDTH: usize = 22;
         Lines {
             is_exact,
-            width: 19,
+            zone,
+            width: WIDTH,
         }
     }
 
@@ -220,23 +224,24 @@ impl Lines {
         };
         self.width = self.width.max(owner.len() + 1 + size.len());
         let blanks = self.width - owner.len();
-        let time = utc(member.mtime.sec).replace('T', " ");
+        let time = self.zone.text(member.mtime.sec);
         out.extend_from_slice(&mode_text(member.kind, member.mode));
         out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
-        self.name(&member.path, out);
+        push_name(&member.path, self.is_exact, out);
         match member.kind {
             MemberKind::Symlink => out.extend_from_slice(b" -> "),
             MemberKind::Link => out.extend_from_slice(b" link to "),
             _ => {}
         }
-        self.name(&member.link, out);
+        push_name(&member.link, self.is_exact, out);
         out.push(b'\n');
     }
+}
 
-    fn name(&self, name: &[u8], out: &mut Vec<u8>) {
-        match self.is_exact {
-            true => out.extend_from_slice(name),
-            false => out.extend_from_slice(printable(name).as_bytes()),
-        }
+/// Appends a name, unescaped if `is_exact`.
+fn push_name(name: &[u8], is_exact: bool, out: &mut Vec<u8>) {
+    match is_exact {
+        true => out.extend_from_slice(name),
+        false => out.extend_from_slice(printable(name).as_bytes()),
     }
 }

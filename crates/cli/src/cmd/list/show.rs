@@ -79,6 +79,7 @@ struct OneVersion<'a> {
 json_object!(OneVersion<'_>, |one| {
     name "path": Some(&one.version.path),
     "type": FileType::from_mode(one.version.mode).name(),
+    "mode": permissions(one.version.mode),
     "size": one.version.size,
     "mtime": timestamp(one.version.mtime),
     "dumps": one.version.dumps.iter().map(|&at| utc_date(&one.found.history.dumps()[at])).collect::<Vec<_>>(),
@@ -99,17 +100,19 @@ impl FoundVersions<'_> {
         let last = self.versions.iter().map(|version| self.last(version, zone));
         let last: Vec<String> = last.collect();
         let width = last.iter().map(String::len).fold(19, usize::max);
-        let head = ["SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)", "PATH"];
-        let line = |out: &mut Vec<u8>, cells: [&str; 4]| {
-            let [size, time, dumps, last] = cells;
-            out.extend(format!("{size:>10} {time:<19} {dumps:>5} {last:<width$} ").as_bytes());
+        let line = |out: &mut Vec<u8>, cells: [&str; 5]| {
+            let [mode, size, time, dumps, last] = cells;
+            let columns = format!("{mode:>4} {size:>10} {time:<19} {dumps:>5} {last:<width$} ");
+            out.extend(columns.as_bytes());
         };
-        line(&mut out, [head[0], head[1], head[2], head[3]]);
-        out.extend(format!("{}\n", head[4]).as_bytes());
+        let head = ["MODE", "SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)"];
+        line(&mut out, head);
+        out.extend(b"PATH\n");
         for (version, last) in self.versions.iter().zip(&last) {
             let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
             let dumps = version.dumps.len().to_string();
-            line(&mut out, [&bytes, &time, &dumps, last]);
+            let mode = permissions(version.mode);
+            line(&mut out, [&mode, &bytes, &time, &dumps, last]);
             push_name(&version.path, is_exact, &mut out);
             out.push(b'\n');
         }
@@ -167,6 +170,11 @@ fn non_empty(name: &[u8]) -> Option<&[u8]> {
 
 fn timestamp(time: Time) -> String {
     format!("{}.{:09}", time.sec, time.nsec)
+}
+
+/// The permissions of a mode, in octal.
+fn permissions(mode: u32) -> String {
+    format!("{:04o}", mode & 0o7777)
 }
 
 fn hex(bytes: [u8; 32]) -> String {

@@ -79,6 +79,17 @@ impl<'a> Nights<'a> {
     }
 }
 
+/// Checks that the name of the last archive has the level of the dump.
+fn assert_level_in_name(nights: &Nights<'_>) {
+    let (level, archives) = (
+        nights.list().last().unwrap()["level"].to_string(),
+        nights.archives(),
+    );
+    let name = archives.last().unwrap().strip_suffix(".tar.zst").unwrap();
+    let (_, number) = name.rsplit_once('-').unwrap();
+    assert_eq!(number.split('.').next(), Some(&level[..]), "{name}");
+}
+
 /// The names in a directory.
 fn names(at: &Path) -> Vec<String> {
     let name =
@@ -151,6 +162,7 @@ fn full_dumps_say_why() {
         assert!(ran.stderr.contains(expected), "{expected}: {ran}");
         let dumps = nights.list();
         assert_eq!(dumps.last().unwrap()["level"], 0, "{expected}");
+        assert_level_in_name(&nights);
     };
     says(&["srv", "other"], "full dump: the last one was of 'srv'");
     says(&["srv"], "full dump: the last one was of 'srv', 'other'");
@@ -321,6 +333,7 @@ fn damage_and_failed_removals_prevent_no_dump() {
         "{ran}"
     );
     assert_eq!(nights.list().last().unwrap()["level"], 0);
+    assert_level_in_name(&nights);
     nights.dump(&[]);
     // A directory in place of the catalog beside an archive cannot be removed.
     let first = at.join("state").join(&nights.archives()[0]);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use super::automatic::{DAY, Nights};
-use crate::support::build::{dir, file};
+use crate::support::build::{chmod, dir, file};
 use crate::support::clock::{CC, Clock};
 use crate::support::schema::check;
 use crate::support::trees::Dice;
@@ -177,6 +177,27 @@ fn dumps_of_one_second_are_told_apart() {
     let found = String::from_utf8(found.stdout).unwrap();
     assert!(found.contains(" 2026-11-28 02:00:00.000000007 "), "{found}");
     assert!(found.contains(" 2026-11-28 02:00:01           "), "{found}");
+}
+
+#[test]
+fn versions_that_differ_in_permissions_look_different() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    let note = file(place.path().join("srv/note"), 5);
+    for mode in [0o640, 0o4755] {
+        chmod(&note, mode);
+        nights.dump(&[]);
+    }
+    let words = ["list", "--state", "state", "--", "note"];
+    let text = String::from_utf8(nights.run(&words).exits(0).stdout).unwrap();
+    let modes = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    assert_eq!(
+        modes.collect::<Vec<_>>(),
+        ["MODE", "4755", "0640"],
+        "{text}"
+    );
 }
 
 /// Every archive is read, every chain checked, and the newest dump compared with the tree.

@@ -17,7 +17,7 @@ use crate::support::trees::Dice;
 use crate::support::{Need, fathom, require, run};
 
 /// The options of the policies: fathom and restic share their names.
-const POLICIES: [&[&str]; 12] = [
+const POLICIES: [&[&str]; 16] = [
     &["--keep-last", "3"],
     &["--keep-hourly", "4"],
     &["--keep-daily", "3"],
@@ -37,6 +37,10 @@ const POLICIES: [&[&str]; 12] = [
     ],
     &["--keep-weekly", "50"],
     &["--keep-last", "1", "--keep-monthly", "50"],
+    &["--keep-within", "30d"],
+    &["--keep-within", "5h"],
+    &["--keep-within", "2y5m7d2h"],
+    &["--keep-within", "3m", "--keep-yearly", "2"],
 ];
 
 /// Time zones without summer time, where no local time has two meanings.
@@ -104,6 +108,8 @@ fn compare(seed: u64) {
     let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
     let at: &Path = place.path();
     let clock = Clock::of_the_day(clocks.path());
+    // restic has no test clock, and --keep-within ignores snapshots of the future.
+    clock.set_back(Duration::from_secs(20 * 365 * 86_400));
     let mut dice = Dice::new(seed);
     let fathom_json = |words: &[&str]| {
         let head = ["dump", "--state", "state", "--json"];

@@ -25,7 +25,8 @@ __attribute__((constructor)) static void map_clocks(void)
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	int64_t shift = clocks && (clock == CLOCK_REALTIME || clock == CLOCK_BOOTTIME) ? clocks[1] : 0;
+	/* The time since the boot cannot be negative, so it is not set back. */
+	int64_t shift = clocks && (clock == CLOCK_REALTIME || (clock == CLOCK_BOOTTIME && clocks[1] > 0)) ? clocks[1] : 0;
 	int64_t sum;
 
 	if (clock == CLOCK_MONOTONIC && clocks && clocks[0]) {
@@ -38,6 +39,10 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	sum = now->tv_nsec + shift;
 	now->tv_sec += sum / 1000000000;
 	now->tv_nsec = sum % 1000000000;
+	if (now->tv_nsec < 0) {
+		now->tv_sec--;
+		now->tv_nsec += 1000000000;
+	}
 	return 0;
 }
 

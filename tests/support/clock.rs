@@ -66,7 +66,24 @@ impl Clock {
     /// Sets the clock forward.
     pub(crate) fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap();
-        let now = self.nanoseconds.fetch_add(by, Ordering::SeqCst) + by;
+        self.set(
+            self.nanoseconds
+                .fetch_add(by, Ordering::SeqCst)
+                .wrapping_add(by),
+        );
+    }
+
+    /// Sets the time of day back.
+    pub(crate) fn set_back(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap();
+        self.set(
+            self.nanoseconds
+                .fetch_sub(by, Ordering::SeqCst)
+                .wrapping_sub(by),
+        );
+    }
+
+    fn set(&self, now: u64) {
         let file = File::options().write(true).open(&self.file).unwrap();
         file.write_all_at(&now.to_ne_bytes(), self.at).unwrap();
     }

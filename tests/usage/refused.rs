@@ -77,6 +77,7 @@ mounts --assert
 mounts --watch --by naive
 mounts --assert / --by search
 mounts --compare --servers
+mounts {--beneath,--boundaries,--servers} --format paths => cannot be used with this --format && hint: use --format table
 mounts --compare --format mnttab
 mounts --assert / --format paths
 mounts --beneath --by naive
@@ -118,6 +119,14 @@ walk . --group-by {colour,dir:x} => hint:
 walk . --group-by owner --format {paths,du} => hint:
 walk . --group-by owner --format csv --json => hint:
 walk . --sort name => hint:
+walk . --time atime => --time requires --changed-within, --changed-before or --group-by age && hint:
+walk . --time atime --group-by owner => --time requires
+walk . --run x {--explain,--compare} => --run requires --shard or mpirun
+query f --time atime => --time requires
+changed s --since f --time atime => --time requires
+walk . --group-by ext --group-by owner => '--group-by <FIELD[:N]>' cannot be used multiple times && hint: give it once; see fathom walk -h
+walk . --changed-before 60d --time atime --changed-before 60d --time mtime => '--time <FIELD>' cannot be used multiple times
+walk . {--top,--max-depth,--min-depth} 2 --max-depth 1 --top 1 --min-depth 1 => cannot be used multiple times
 walk . --sort bytes => hint: add --top N for the largest files
 walk . --sort count --top 3 => hint: add --format du
 walk . --format {paths,paths0,ndjson,csv} --sort {bytes,allocated} => hint: add --top N for the largest files
@@ -140,6 +149,7 @@ walk s --catalog {az://c/k,azure://c/k,gs://b/k,gs://,b2://b/k} => only URLs of 
 walk s --shard 0/2 --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 query . --exclusive
+query --diff f f --diff f f => cannot be used multiple times
 query {gs://b/k,gs://b/} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 changed
@@ -156,6 +166,8 @@ dump '' -o x.tar
 dump -o x.tar
 dump f -o
 dump f -o x.tar --nonsense
+dump f -o x.tar -o y.tar => cannot be used multiple times
+dump f --state s --keep-daily 7 --keep-daily 3 => cannot be used multiple times
 dump f -o {az://c/k,azure://c/k,gs://b/k} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 dump f -o x.tar --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 dump f -o gs://b/k --level 0 --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
@@ -194,6 +206,7 @@ dump --yes == --yes can only be used with --prune
 dump --keep-full 2 == --keep-full can only be used with --prune
 dump --prune == missing: --state DIR
 dump --prune --state s == --prune requires --keep-full, or --keep-daily and the like
+dump --prune --state s --keep-last 1 {--exclude,--compress} gzip => cannot be used with
 dump --prune --yes --keep-full 1 == missing: --state DIR
 
 verify => missing: ARCHIVE
@@ -246,6 +259,7 @@ pathsearch --meter no-such-meter -- true
 pathsearch --metr bpf true => did you mean '--meter'?
 pathsearch -o /no/such/directory/file -- true
 pathsearch --apply-path --json -- true
+pathsearch --full {--apply-path,--files0} true => cannot be used with
 
 space x y
 space --top {0,-1,x}
@@ -265,6 +279,7 @@ pathwalk -t --cold=all x
 pathwalk -t --cold host x => hint: write --cold=host; see fathom pathwalk -h
 pathwalk -c --plot /no/such/directory x
 pathwalk -c ''
+pathwalk -c {--latency,-j2,--repeat=2,--method=open,--cold} x => missing: --test
 
 probe
 probe /no/such/directory
@@ -277,6 +292,7 @@ probe . --max-bytes 3X => use a whole number with a unit, such as 64K, 1M or 2G
 probe s --max-seconds 0s
 probe s --max-seconds 5x => use a duration
 probe s --cache-limit 1K => from 16M to 4G
+probe s block --method paper => hint: add cache to the experiments
 probe s block --cache-limit 64M => hint: add cache to the experiments
 probe s --replay x.csv
 probe s --method magic

@@ -204,20 +204,23 @@ fn by_size(dice: &mut Dice) -> Pair {
 
 fn by_time(dice: &mut Dice) -> Pair {
     let (field, letter) = *dice.pick(&[("mtime", 'm'), ("ctime", 'c')]);
-    let limit = *dice.pick(&LIMITS) + *dice.pick(&[-1, 0, 1]);
     let newer = format!("-newer{letter}t");
-    let mut ours = vec![format!("--time={field}")];
-    let finds = if dice.one_in(2) {
-        ours.push(format!("--changed-within=@{limit}"));
-        strings(&[&newer, &format!("@{limit}")])
-    } else {
-        ours.push(format!("--changed-before=@{limit}"));
-        let just_before = match limit {
-            1.. => format!("@{}.999999999", limit - 1),
-            _ => format!("@-{}.000000001", limit.unsigned_abs()),
-        };
-        strings(&["!", &newer, &just_before])
-    };
+    let (mut ours, mut finds) = (vec![format!("--time={field}")], Vec::new());
+    // All limits must hold, also several of one option.
+    for _ in 0..1 + dice.below(3) {
+        let limit = *dice.pick(&LIMITS) + *dice.pick(&[-1, 0, 1]);
+        if dice.one_in(2) {
+            ours.push(format!("--changed-within=@{limit}"));
+            finds.extend(strings(&[&newer, &format!("@{limit}")]));
+        } else {
+            ours.push(format!("--changed-before=@{limit}"));
+            let just_before = match limit {
+                1.. => format!("@{}.999999999", limit - 1),
+                _ => format!("@-{}.000000001", limit.unsigned_abs()),
+            };
+            finds.extend(strings(&["!", &newer, &just_before]));
+        }
+    }
     (ours, finds)
 }
 

@@ -30,8 +30,8 @@ fathom help walk  # print the manual of one command";
 
 /// Measure the cost of file-system work, and do it with the fewest system calls
 #[derive(Parser, Debug)]
-#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, args_override_self = true,
-          after_help = help::EXIT, after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = help::EXIT,
+          after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -39,24 +39,68 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Options that can be given again: the last value counts. These options change how fathom works
+/// or prints, not which data are in the result, so a command line can override the options of a
+/// shell alias. All other options either combine their values (`ArgAction::Append`) or are refused
+/// if they are given twice, because a lost value would change the result without a message.
+const REPLACEABLE: [&str; 18] = [
+    "cache-dir",
+    "color",
+    "compress",
+    "deadline",
+    "duration",
+    "endpoint-url",
+    "engine",
+    "format",
+    "gather",
+    "interval",
+    "jobs",
+    "limit",
+    "max-bytes",
+    "max-rate",
+    "max-seconds",
+    "meter",
+    "mode",
+    "retry-lock",
+];
+
 impl Cli {
     /// The definition of the command line. Numeric options accept values that begin with a hyphen,
-    /// so that the error names the option and its bounds instead of an unknown option.
+    /// so that the error names the option and its bounds instead of an unknown option. Flags and
+    /// [`REPLACEABLE`] options can be given again.
     pub(crate) fn definition() -> clap::Command {
         const WITH_UNIT: [&str; 6] = ["DURATION", "SIZE", "PERCENT", "RATE", "TIME", "DIRS:FILES"];
-        Cli::command().mut_subcommands(|command| {
-            command.mut_args(|arg| match value_name(&arg) {
-                Some("N") => arg.allow_negative_numbers(true),
-                Some(name) if WITH_UNIT.contains(&name) => arg.allow_hyphen_values(true),
-                _ => arg,
+        Cli::command()
+            .mut_args(replaceable)
+            .mut_subcommands(|command| {
+                command
+                    .mut_args(replaceable)
+                    .mut_args(|arg| match value_name(&arg) {
+                        Some("N") => arg.allow_negative_numbers(true),
+                        Some(name) if WITH_UNIT.contains(&name) => arg.allow_hyphen_values(true),
+                        _ => arg,
+                    })
             })
-        })
     }
 
     pub(crate) fn from_command_line() -> Result<Cli, clap::Error> {
         let mut definition = overview::lay_out(Cli::definition());
         let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
         Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut definition))
+    }
+}
+
+/// Lets a flag or a [`REPLACEABLE`] option override its earlier occurrences.
+fn replaceable(arg: clap::Arg) -> clap::Arg {
+    let is_listed = arg
+        .get_long()
+        .is_some_and(|long| REPLACEABLE.contains(&long));
+    match is_listed || !arg.get_action().takes_values() {
+        true => {
+            let id = arg.get_id().clone();
+            arg.overrides_with(id)
+        }
+        false => arg,
     }
 }
 
@@ -167,7 +211,7 @@ pub(crate) enum Command {
     /// List the members of archives, like tar -tv.
     ///
     /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with gzip, bzip2,
-    /// xz, lz4 or zstd. Times are in UTC.
+    /// xz, lz4 or zstd. Times are in local time (TZ).
     List(list::args::List),
     /// Check an archive, or compare a directory with it.
     ///

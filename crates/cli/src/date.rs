@@ -47,10 +47,12 @@ impl Zone {
         } else {
             Timestamp::MAX
         };
-        let time = Timestamp::from_second(time.sec).unwrap_or(bound);
+        let second = time.sec;
+        let time = Timestamp::from_second(second).unwrap_or(bound);
         let time = self.0.to_datetime(time);
         let week = time.date().iso_week_date();
         Local {
+            second,
             year: time.year(),
             month: time.month(),
             day: time.day(),

@@ -491,6 +491,10 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
             let foreign = command.and_then(|command| foreign(e, command, &words));
             let suggestion = foreign.map_or(suggestion, |here| format!("use {here}; "));
+            let suggestion = match is_repeated(e) {
+                true => "give it once; ".to_owned(),
+                false => suggestion,
+            };
             let equals_missing = command.and_then(|command| equals_missing(command, &words));
             let suggestion = equals_missing.unwrap_or(suggestion);
             let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
@@ -515,6 +519,12 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether an option is refused because it was given before.
+pub(crate) fn is_repeated(e: &clap::Error) -> bool {
+    let (given, before) = (e.get(ContextKind::InvalidArg), e.get(ContextKind::PriorArg));
+    e.kind() == ErrorKind::ArgumentConflict && given.is_some() && given == before
 }
 
 /// The missing required arguments of clap's error. clap also lists `A|B` if the user gave one of

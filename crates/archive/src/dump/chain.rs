@@ -99,14 +99,11 @@ impl Chain {
     }
 
     /// Turns an increment into a full dump of level 0, because its base is of a different file
-    /// system or directory, like all other catalogs of the state directory.
+    /// system, like all other catalogs of the state directory.
     pub(super) fn become_full(&mut self, why: &Error) {
         (self.base, self.since) = (None, None);
-        let source_path = why.kind.other_source().cloned().unwrap_or_default();
-        self.note = Some(match why.kind.other_file_system() {
-            Some(_) => Note::OtherFileSystem { source_path },
-            None => Note::OtherSource { source_path },
-        });
+        let source_path = why.kind.other_file_system().cloned().unwrap_or_default();
+        self.note = Some(Note::OtherFileSystem { source_path });
         if let Some(level) = &mut self.level {
             level.number = 0;
             self.catalog = Some(level.catalog());
@@ -114,9 +111,11 @@ impl Chain {
     }
 
     /// Whether a mismatched base turns the increment into a full dump, instead of an error. With
-    /// `--level`, only for a different file system: a different directory may be a mistake.
+    /// `--level`, only for a different file system: a different directory may be a mistake. An
+    /// archive whose name fathom chose needs a new name for its new level: see
+    /// [`FullReason::from_error`](crate::increment::automatic::FullReason::from_error).
     pub(super) fn may_become_full(&self, why: &Error) -> bool {
-        self.is_named || self.level.is_some() && why.kind.other_file_system().is_some()
+        !self.is_named && self.level.is_some() && why.kind.other_file_system().is_some()
     }
 
     /// Records the archive's name before the archive is renamed into place, so that the next dump

@@ -103,11 +103,6 @@ pub enum Note {
         /// SRC as given.
         source_path: Vec<u8>,
     },
-    /// A SRC is a different file or directory than in the base, so the dump is full.
-    OtherSource {
-        /// SRC as given.
-        source_path: Vec<u8>,
-    },
     /// The state directory is below a SRC, and was skipped.
     StateLeftOut(Vec<u8>),
     /// Sockets were skipped, since tar cannot store them.

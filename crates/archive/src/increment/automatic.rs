@@ -56,20 +56,6 @@ pub struct Automatic {
     pub unremoved: Option<Warning>,
 }
 
-impl Automatic {
-    /// A full dump instead of an increment whose base turned out to be damaged.
-    pub fn into_full(self) -> Automatic {
-        Automatic {
-            level: Level {
-                number: 0,
-                ..self.level
-            },
-            full: Some(FullReason::DamagedCatalog),
-            ..self
-        }
-    }
-}
-
 /// Why a dump is full.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FullReason {
@@ -101,6 +87,34 @@ pub enum FullReason {
         /// Path of the archive.
         archive: Vec<u8>,
     },
+    /// A SRC is not the directory of the last full dump.
+    ReplacedSource {
+        /// The SRC, as given.
+        source_path: Vec<u8>,
+        /// Whether it is on a different file system.
+        is_other_file_system: bool,
+    },
+}
+
+impl FullReason {
+    /// The reason for a full dump after an increment failed with this error; `None` if a full dump
+    /// would fail, too.
+    pub fn from_error(error: &ErrorKind) -> Option<FullReason> {
+        let replaced = |source_path: &[u8], is_other_file_system| FullReason::ReplacedSource {
+            source_path: source_path.to_vec(),
+            is_other_file_system,
+        };
+        match error {
+            ErrorKind::ReplacedSource {
+                source_path,
+                is_other_file_system,
+            } => Some(replaced(source_path, *is_other_file_system)),
+            ErrorKind::SourceChangedType { source_path, .. } => Some(replaced(source_path, false)),
+            kind => kind
+                .is_unusable_catalog()
+                .then_some(FullReason::DamagedCatalog),
+        }
+    }
 }
 
 /// Opens the parent of a missing state directory; `None` if the state directory exists.
@@ -224,9 +238,29 @@ impl AutomaticOptions<'_> {
         self.choose_from(&history)
     }
 
+    /// A full dump instead of the chosen increment, whose base cannot be used. The archive gets a
+    /// new name, because the name has the level.
+    ///
+    /// # Errors
+    /// The state directory cannot be read.
+    pub fn choose_full_instead(&self, chosen: Automatic, why: FullReason) -> Result<Automatic> {
+        let history = History::read(self.state)?;
+        let full = self.choose_name(&history, Some(why))?;
+        Ok(Automatic {
+            archive: full.archive,
+            level: full.level,
+            full: full.full,
+            ..chosen
+        })
+    }
+
     fn choose_from(&self, history: &History) -> Result<Automatic> {
+        self.choose_name(history, self.choose_full(history)?)
+    }
+
+    /// The level and the name of the next dump, which is full for the given reason.
+    fn choose_name(&self, history: &History, full: Option<FullReason>) -> Result<Automatic> {
         let begun = Moment::now();
-        let full = self.choose_full(history)?;
         let level = Level {
             number: u8::from(full.is_none()),
             state: self.state.to_vec(),

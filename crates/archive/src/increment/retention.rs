@@ -1,5 +1,6 @@
 //! Which dumps a policy keeps, like `restic forget`: the last N dumps, and the last dump of each of
-//! the last N hours, days, weeks, months and years that have one.
+//! the last N hours, days, weeks, months and years that have one; and all dumps since some time
+//! before the newest one.
 
 use std::collections::BTreeSet;
 
@@ -24,11 +25,50 @@ pub struct Policy {
     pub monthly: usize,
     /// Number of years for each of which the last dump is kept.
     pub yearly: usize,
+    /// The time before the newest dump in which all dumps are kept.
+    pub within: Option<Within>,
 }
 
-/// A local date and hour, enough to distinguish periods.
+/// A time before the newest dump, in units of the calendar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Within {
+    /// Number of years.
+    pub years: u32,
+    /// Number of months.
+    pub months: u32,
+    /// Number of days.
+    pub days: u32,
+    /// Number of hours.
+    pub hours: u32,
+    /// Seconds since 1970 now: a later dump, made while the clock was wrong, is not the newest one.
+    pub now: i64,
+}
+
+impl Within {
+    /// The seconds between `newest` and the same day and time so many years, months, days and hours
+    /// before. Like Go's `AddDate`, which restic uses, this counts from the same day of the earlier
+    /// month, even if that month has fewer days.
+    fn seconds_before(self, newest: Local) -> i64 {
+        let month = i64::from(newest.year) * 12 + i64::from(newest.month) - 1;
+        let earlier = month - i64::from(self.years) * 12 - i64::from(self.months);
+        let days = first_day(month) - first_day(earlier) + i64::from(self.days);
+        days * 86_400 + i64::from(self.hours) * 3600
+    }
+}
+
+/// The number of the first day of a month, which is counted from January of the year 0.
+fn first_day(month: i64) -> i64 {
+    // Years begin in March, so that a leap day is the last day of its year.
+    let (year, month) = ((month - 2).div_euclid(12), (month - 2).rem_euclid(12));
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap_days + (153 * month + 2) / 5
+}
+
+/// A time, with its local date and hour, enough to distinguish periods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Local {
+    /// Seconds since 1970.
+    pub second: i64,
     /// The year.
     pub year: i16,
     /// The month, from 1.
@@ -85,6 +125,8 @@ pub enum KeepReason {
     /// The dump is the oldest, and fewer periods have a dump than the policy keeps: so the history
     /// does not get shorter than the policy allows.
     Oldest(Period),
+    /// The dump is not much older than the newest one.
+    Within,
     /// The dump is needed to restore the dump with this index.
     BaseOf(usize),
     /// The dump is the last one in which everything was read.
@@ -158,8 +200,8 @@ impl Policy {
         }
     }
 
-    /// Why each dump is kept, from the times of all dumps, newest first. Counts by order, not by
-    /// time: a dump made while the clock was wrong does not displace all others.
+    /// Why each dump is kept, from the times of all dumps, newest first. Periods count by order, not
+    /// by time: a dump made while the clock was wrong does not displace all others.
     pub fn apply(&self, times: &[Local]) -> Vec<Vec<KeepReason>> {
         let mut reasons = vec![Vec::new(); times.len()];
         for period in Period::ALL {
@@ -175,6 +217,16 @@ impl Policy {
                 }
             }
         }
+        if let Some(within) = self.within {
+            let made = times.iter().filter(|time| time.second <= within.now);
+            let newest = made.max_by_key(|time| time.second);
+            let since = newest.map(|newest| newest.second - within.seconds_before(*newest));
+            for (time, reasons) in times.iter().zip(&mut reasons) {
+                if since.is_none_or(|since| time.second > since) {
+                    reasons.push(KeepReason::Within);
+                }
+            }
+        }
         reasons
     }
 }
@@ -186,6 +238,7 @@ mod tests {
     /// Noon of a day, with its ISO week.
     fn at(year: i16, month: i8, day: i8, week: (i16, i8)) -> Local {
         Local {
+            second: 0,
             year,
             month,
             day,
@@ -279,6 +332,46 @@ mod tests {
         );
         assert_eq!(weekly(2), [vec![last], vec![], vec![oldest]]);
         assert_eq!(weekly(1), [vec![last], vec![], vec![]]);
+    }
+
+    #[test]
+    fn months_have_their_lengths() {
+        // 1970-01-01, 2000-02-01, 2000-03-01, 2026-11-01: days since 1970.
+        let number =
+            |year: i64, month: i64| first_day(year * 12 + month - 1) - first_day(1970 * 12);
+        let days = [number(1970, 1), number(2000, 2), number(2000, 3)];
+        assert_eq!(days, [0, 10_988, 11_017]);
+        assert_eq!(number(2026, 11), 20_758);
+        let within = Within {
+            years: 1,
+            months: 2,
+            days: 3,
+            hours: 4,
+            now: 0,
+        };
+        // From 2026-01-31: the first of November 2024 is 426 days before the first of January.
+        let before = within.seconds_before(at(2026, 1, 31, (2026, 5)));
+        assert_eq!(before, (426 + 3) * 86_400 + 4 * 3600);
+    }
+
+    #[test]
+    fn dumps_within_a_time_before_the_newest_are_kept() {
+        let day = |second: i64| Local {
+            second: second * 86_400,
+            ..at(2026, 1, 9, (2026, 2))
+        };
+        // The dump of day 1000 was made while the clock was wrong.
+        let times = [day(40), day(1000), day(31), day(30), day(29)];
+        let within = |now: i64| Policy {
+            within: Some(Within {
+                days: 10,
+                now: now * 86_400,
+                ..Within::default()
+            }),
+            ..Policy::default()
+        };
+        assert_eq!(kept(within(41), &times), [0, 1, 2]);
+        assert_eq!(kept(within(1000), &times), [1]);
     }
 
     #[test]

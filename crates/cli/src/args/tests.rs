@@ -1,9 +1,13 @@
 //! Tests of the rules for the help texts of all commands.
 
-use clap::builder::StyledStr;
-use clap::{Arg, Command, Parser};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 
-use super::Cli;
+use clap::builder::StyledStr;
+use clap::{Arg, ArgAction, Command, Parser};
+
+use super::{Cli, REPLACEABLE};
+use crate::out::is_repeated;
 
 /// All commands that are not hidden, each with its options and the global options.
 fn commands() -> Vec<Command> {
@@ -169,6 +173,168 @@ fn negative_number_is_the_value_of_the_option_before_it() {
         }
     }
     assert!(options > 12, "{options} options take a number");
+}
+
+/// Options whose values combine.
+const COMBINED: [&str; 19] = [
+    "assert",
+    "changed-before",
+    "changed-within",
+    "exclude",
+    "exclude-from",
+    "exclude-if-present",
+    "ext",
+    "files-from",
+    "iname",
+    "links",
+    "name",
+    "network",
+    "owner",
+    "perm",
+    "pid",
+    "regex",
+    "size",
+    "tag",
+    "type",
+];
+/// Options that are refused if they are given twice: the result would not have the data that the
+/// earlier value asks for, or a file would not be written.
+const ONCE: [&str; 59] = [
+    "against",
+    "at",
+    "base",
+    "by",
+    "cache-limit",
+    "calls",
+    "catalog",
+    "cgroup",
+    "compact",
+    "csv",
+    "depth",
+    "diff",
+    "directory",
+    "full-every",
+    "group-by",
+    "hints",
+    "host",
+    "html",
+    "keep-daily",
+    "keep-full",
+    "keep-hourly",
+    "keep-last",
+    "keep-monthly",
+    "keep-weekly",
+    "keep-within",
+    "keep-yearly",
+    "level",
+    "map",
+    "max-depth",
+    "method",
+    "metrics",
+    "min-depth",
+    "mix",
+    "model",
+    "names",
+    "nodes",
+    "output",
+    "password-command",
+    "password-file",
+    "plot",
+    "prices",
+    "replay",
+    "report",
+    "restic",
+    "rtt",
+    "run",
+    "server-rate",
+    "shard",
+    "share",
+    "since",
+    "sort",
+    "state",
+    "strip-components",
+    "system-share",
+    "threshold",
+    "time",
+    "to",
+    "top",
+    "trials",
+];
+
+/// What happens to the earlier values of an option that is given again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repetition {
+    Combines,
+    Replaces,
+    IsRefused,
+}
+
+/// The required behaviour of an option that takes values; `None` if the option is in no list.
+fn repetition(command: &str, long: &str) -> Option<Repetition> {
+    // The options of LLNL's program behave as with getopt(3).
+    if command == "pathwalk" {
+        return Some(Repetition::Replaces);
+    }
+    let lists = [
+        (&COMBINED[..], Repetition::Combines),
+        (&REPLACEABLE[..], Repetition::Replaces),
+        (&ONCE[..], Repetition::IsRefused),
+    ];
+    let found: Vec<Repetition> = lists
+        .into_iter()
+        .filter(|(names, _)| names.contains(&long))
+        .map(|(_, repetition)| repetition)
+        .collect();
+    assert!(found.len() < 2, "--{long} is in several lists");
+    found.first().copied()
+}
+
+#[test]
+fn no_value_of_a_repeated_option_is_lost() {
+    // The values are not parsed, so that any word is a valid one.
+    let raw = |arg: Arg| match arg.get_action().takes_values() {
+        true => arg.value_parser(clap::value_parser!(OsString)),
+        false => arg,
+    };
+    let mut all = Cli::definition()
+        .mut_args(raw)
+        .mut_subcommands(|command| command.mut_args(raw));
+    all.build();
+    let mut seen = BTreeSet::new();
+    let shown = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
+    for command in all.get_subcommands().filter(shown) {
+        let name = command.get_name();
+        for (shown, arg) in arguments(command) {
+            let Some(long) = arg.get_long() else { continue };
+            let least = arg.get_num_args().map_or(1, |range| range.min_values());
+            let given = match arg.get_action().takes_values() {
+                false => vec![format!("--{long}")],
+                true if arg.is_require_equals_set() => vec![format!("--{long}=1")],
+                true => [
+                    vec![format!("--{long}")],
+                    vec!["1".to_owned(); least.max(1)],
+                ]
+                .concat(),
+            };
+            let line = [vec![name.to_owned()], given.clone(), given].concat();
+            let parsed = command.clone().try_get_matches_from(line);
+            let actual = match (parsed, arg.get_action()) {
+                (Err(error), _) if is_repeated(&error) => Repetition::IsRefused,
+                (_, ArgAction::Append) => Repetition::Combines,
+                _ => Repetition::Replaces,
+            };
+            let expected = match arg.get_action().takes_values() {
+                true => repetition(name, long)
+                    .unwrap_or_else(|| panic!("{shown}: add it to COMBINED, ONCE or REPLACEABLE")),
+                false => Repetition::Replaces,
+            };
+            assert_eq!(actual, expected, "{shown}");
+            seen.insert(long.to_owned());
+        }
+    }
+    let listed = COMBINED.iter().chain(&REPLACEABLE).chain(&ONCE);
+    let unknown: Vec<_> = listed.filter(|name| !seen.contains(**name)).collect();
+    assert!(unknown.is_empty(), "no command has {unknown:?}");
 }
 
 #[test]

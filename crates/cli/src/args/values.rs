@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use archive::compression::{Compress, Compression};
+use archive::increment::retention::Within;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use walk::Shard;
 
@@ -137,6 +138,32 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
         .ok_or("use a duration over 0 and under 11 days")
+}
+
+/// Parses a duration in restic's units of the calendar: `h`, `d`, `m` (months) and `y`.
+pub(crate) fn within(text: &str) -> Result<Within, &'static str> {
+    const FORM: &str = "use a duration in years, months, days and hours, such as 30d, 12h or 1y6m";
+    let (mut within, mut rest) = (Within::default(), text);
+    while !rest.is_empty() || text.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = rest.split_at(digits);
+        let field = match unit.as_bytes().first() {
+            Some(b'y') => &mut within.years,
+            Some(b'm') => &mut within.months,
+            Some(b'd') => &mut within.days,
+            Some(b'h') => &mut within.hours,
+            _ => return Err(FORM),
+        };
+        let number: u32 = number.parse().map_err(|_| FORM)?;
+        // The limit keeps all sums of seconds in range.
+        let sum = field.saturating_add(number);
+        *field = Some(sum).filter(|sum| *sum <= 9_000_000).ok_or(FORM)?;
+        rest = &unit[1..];
+    }
+    match within == Within::default() {
+        true => Err(FORM),
+        false => Ok(within),
+    }
 }
 
 /// Parses a duration in seconds; the unit may be omitted, because the option's name says it.
@@ -278,6 +305,32 @@ mod tests {
             "", "s", "-1s", "2d", "0", "0s", "nan", "inf", "1h30", "1s-2s",
         ] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_in_units_of_the_calendar() {
+        let given = Within {
+            years: 1,
+            months: 5,
+            days: 7,
+            hours: 2,
+            now: 0,
+        };
+        assert_eq!(within("1y5m7d2h"), Ok(given));
+        assert_eq!(within("30d").map(|within| within.days), Ok(30));
+        for bad in [
+            "",
+            "0d",
+            "d",
+            "30",
+            "1w",
+            "-1d",
+            "1.5d",
+            "99999999h",
+            "1d é",
+        ] {
+            assert!(within(bad).is_err(), "{bad}");
         }
     }
 

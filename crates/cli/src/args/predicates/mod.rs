@@ -18,6 +18,7 @@ use walk::predicate::test::{
 };
 use walk::{FileType, Moment};
 
+use crate::args::output::GroupField;
 use crate::args::values::number;
 use crate::date::Zone;
 use crate::error::Error;
@@ -57,17 +58,20 @@ pub(crate) struct PredicateArgs {
     size: Vec<SizeTest>,
     /// Match files modified after TIME, or within a duration
     ///
+    /// If the option is repeated, all of its TIMEs must match. The same applies to --changed-before,
+    /// --size, --owner, --perm and --links.
+    ///
     /// TIME is a duration such as 30min, 12h, 2d or 4w; today or yesterday, from 00:00; a date in
     /// local time (TZ): 2026-11-20 or '2026-11-20 03:00'; a date with its offset from UTC: 2026-11-20T03:00:00Z or
     /// 2026-11-20T03:00:00+01:00; or @SECONDS since 1970.
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
-    changed_within: Option<TimeLimit>,
+    changed_within: Vec<TimeLimit>,
     /// Match files modified before TIME, or longer ago than a duration
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
-    changed_before: Option<TimeLimit>,
-    /// Use this time for --changed-within, --changed-before and ages
-    #[arg(long, value_name = "FIELD", default_value = "mtime")]
-    time: TimeArg,
+    changed_before: Vec<TimeLimit>,
+    /// Use this time for --changed-within, --changed-before and ages [default: mtime]
+    #[arg(long, value_name = "FIELD")]
+    time: Option<TimeArg>,
     /// Match files of USER and GROUP (names or numbers); ! negates
     ///
     /// For example, root, :staff, '!root', '!root:!staff' or 1000:100. Names are looked up in
@@ -147,7 +151,21 @@ struct IdArg {
 impl PredicateArgs {
     /// The timestamp that `--time` selects.
     pub(crate) fn time_field(&self) -> TimeField {
-        self.time.field()
+        self.time.unwrap_or(TimeArg::Mtime).field()
+    }
+
+    /// Refuses `--time` if nothing uses this time: a user who expects it to select entries would
+    /// get all of them.
+    pub(crate) fn check_time(&self, group_by: Option<GroupField>) -> Result<(), Error> {
+        let has_limit = !(self.changed_within.is_empty() && self.changed_before.is_empty());
+        let is_used = has_limit || group_by == Some(GroupField::Age);
+        if self.time.is_none() || is_used {
+            return Ok(());
+        }
+        Err(
+            Error::new("--time requires --changed-within, --changed-before or --group-by age")
+                .with_hint("add one of these, such as --changed-before 60d"),
+        )
     }
 
     /// The predicates of the command line.
@@ -173,7 +191,7 @@ impl PredicateArgs {
         let (users, groups) = self.owners()?;
         let now = Moment::now().time();
         let zone: LazyCell<Zone> = LazyCell::new(Zone::local);
-        let moment = |limit: TimeLimit| limit.before(now, &zone);
+        let moment = |limit: &TimeLimit| limit.before(now, &zone);
         Ok(Predicates {
             types,
             empty,
@@ -184,8 +202,8 @@ impl PredicateArgs {
             sizes: self.size.clone(),
             time: TimeTest {
                 field: self.time_field(),
-                after: self.changed_within.map(moment),
-                before: self.changed_before.map(moment),
+                after: self.changed_within.iter().map(moment).max(),
+                before: self.changed_before.iter().map(moment).min(),
             },
             min_depth: self.min_depth.unwrap_or(0),
             max_depth: None,

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --format")
             .with_hint("use --format ndjson for one JSON object per line"));
     }
+    args.predicates.check_time(None)?;
     args.mode.apply();
     args.load.apply(1);
     let start = Instant::now();

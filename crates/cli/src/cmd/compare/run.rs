@@ -60,6 +60,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .iter()
         .map(to_base)
         .collect::<Result<Vec<_>, Error>>()?;
+    let given = [(args.base.is_some(), "--base"), (args.summary, "--summary")];
+    if let (true, Some((_, option))) = (
+        comparisons.is_empty(),
+        given.iter().find(|(is_given, _)| *is_given),
+    ) {
+        let message = format!("{option} requires runs of several programs");
+        return Err(
+            Error::new(message).with_hint("omit it: these files are compared by their figures")
+        );
+    }
     if !are_single {
         // Two files with one program each are compared by their figures, so a warning about ratios
         // of short times would only confuse.

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use archive::compression::Compress;
 use archive::gather::Gather;
-use archive::increment::retention::Policy;
+use archive::increment::retention::{Policy, Within};
 use clap::Args;
+use walk::Moment;
 
 use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::monitor::MonitorArgs;
-use crate::args::values::{choice, compress, duration, number, seekable};
+use crate::args::values::{choice, compress, duration, number, seekable, within};
 use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
@@ -218,11 +219,12 @@ pub(crate) struct Dump {
     /// options have the same meaning as for a dump. Also kept are the last complete dump and, for
     /// each entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]
-    #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
+    #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run",
+          "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "one_file_system", "compress", "gather"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps
     #[arg(long, value_name = "N", help_heading = "Increments", value_parser = number(1..=65_535_usize))]
-    #[arg(conflicts_with_all = ["keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
+    #[arg(conflicts_with_all = ["keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly", "keep_within"])]
     pub(crate) keep_full: Option<usize>,
     /// With --prune, remove these archives
     #[arg(long, help_heading = "Increments")]
@@ -356,6 +358,12 @@ pub(crate) struct RetentionArgs {
     /// Keep the last dump of each of the last N years with dumps
     #[arg(long, value_name = "N", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_yearly: Option<usize>,
+    /// Keep the dumps of the last DURATION before the newest dump
+    ///
+    /// As in restic, DURATION has the units y (years), m (months), d (days) and h (hours), such as
+    /// 30d or 1y6m.
+    #[arg(long, value_name = "DURATION", value_parser = within)]
+    pub(crate) keep_within: Option<Within>,
 }
 
 impl RetentionArgs {
@@ -368,6 +376,10 @@ impl RetentionArgs {
             weekly: self.keep_weekly.unwrap_or_default(),
             monthly: self.keep_monthly.unwrap_or_default(),
             yearly: self.keep_yearly.unwrap_or_default(),
+            within: self.keep_within.map(|within| Within {
+                now: Moment::now().time().sec,
+                ..within
+            }),
         };
         (!policy.is_empty()).then_some(policy)
     }

@@ -144,21 +144,31 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     Ok(())
 }
 
-/// If a dump failed because its base catalog is damaged, changes the options to a full dump and
-/// returns true: the caller then tries again.
-pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, out: &Out) -> bool {
+/// If a dump failed because its base catalog is damaged or is of another SRC, changes the options to
+/// a full dump and returns true: the caller then tries again.
+pub(super) fn retry_in_full(
+    error: &archive::Error,
+    args: &Args,
+    options: &mut DumpOptions,
+    out: &Out,
+) -> Result<bool, Error> {
     let is_increment = options.level.as_ref().is_some_and(|level| level.number > 0);
-    if !is_increment || !error.kind.is_unusable_catalog() {
-        return false;
-    }
-    let Some(chosen) = options.automatic.take().and_then(Arc::into_inner) else {
-        return false;
+    let (Some(state), Some(why), true) = (
+        state(args),
+        FullReason::from_error(&error.kind),
+        is_increment,
+    ) else {
+        return Ok(false);
     };
-    let chosen = chosen.into_full();
+    let Some(chosen) = options.automatic.take().and_then(Arc::into_inner) else {
+        return Ok(false);
+    };
+    let chosen = dumps_in(state, args, &options.sources).choose_full_instead(chosen, why)?;
     out.note(show::retention::choice(&chosen));
+    options.archive = Some(chosen.archive.clone());
     options.level = Some(chosen.level.clone());
     options.automatic = Some(Arc::new(chosen));
-    true
+    Ok(true)
 }
 
 /// What `--dry-run` predicts about levels and retention.
@@ -189,9 +199,10 @@ pub(super) fn forecast(
     out.note(show::foreseen(&chosen));
     let history = History::read(state).unwrap_or_default();
     let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
+    let date = Moment::now().time();
     let pruning = args.keep.policy().map(|policy| {
         let next = NextDump {
-            date: Moment::now().time(),
+            date,
             is_full: chosen.full.is_some(),
         };
         PruningPlan::keep(history, &policy, Some(next))

@@ -192,7 +192,11 @@ fn dump_alone(
         })
     };
     match make(options) {
-        Err(error) if automatic::retry_in_full(&error, options, out) => Ok(make(options)?),
+        Err(error) if automatic::retry_in_full(&error, args, options, out)? => {
+            // The full dump reads the tree again, and finds the same problems again.
+            diagnostics.take_warnings();
+            Ok(make(options)?)
+        }
         made => Ok(made?),
     }
 }

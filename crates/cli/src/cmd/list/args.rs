@@ -35,7 +35,7 @@ pub(crate) struct List {
 
     /// List the dumps in a state directory, or find PATHs in all of them
     ///
-    /// With PATHs, each version of each file is printed: its size and time, the number of dumps
+    /// With PATHs, each version of each file is printed: its mode, size and time, the number of dumps
     /// that have it, and the time of the last of these dumps, for fathom restore --at. This reads
     /// the catalogs, which are kept for dumps that were made without -o. A PATH is an absolute path
     /// on the machine, a path relative to SRC, or a name in the archive, and may have wildcards. A

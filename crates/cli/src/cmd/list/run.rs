@@ -116,7 +116,7 @@ impl<'a> Printer<'a> {
     fn new(out: &'a Out) -> Printer<'a> {
         Printer {
             out,
-            lines: Lines::new(!out.on_terminal()),
+            lines: Lines::new(!out.on_terminal(), Zone::local()),
             buffer: Vec::new(),
             members: 0,
             bytes: 0,

@@ -2,8 +2,8 @@
 
 use archive::find::FileVersion;
 use archive::increment::history::History;
+use ondisk::Time;
 use ondisk::pax::{Base, Lineage, Member, MemberKind};
-use ondisk::{Time, utc};
 use show::json_object;
 use show::name::printable;
 use show::shell::quoted;
@@ -79,6 +79,7 @@ struct OneVersion<'a> {
 json_object!(OneVersion<'_>, |one| {
     name "path": Some(&one.version.path),
     "type": FileType::from_mode(one.version.mode).name(),
+    "mode": permissions(one.version.mode),
     "size": one.version.size,
     "mtime": timestamp(one.version.mtime),
     "dumps": one.version.dumps.iter().map(|&at| utc_date(&one.found.history.dumps()[at])).collect::<Vec<_>>(),
@@ -96,22 +97,23 @@ impl FoundVersions<'_> {
     /// A line for each version. `is_exact` is for files and pipes: names are not escaped.
     pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        let lines = Lines::new(is_exact);
         let last = self.versions.iter().map(|version| self.last(version, zone));
         let last: Vec<String> = last.collect();
         let width = last.iter().map(String::len).fold(19, usize::max);
-        let head = ["SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)", "PATH"];
-        let line = |out: &mut Vec<u8>, cells: [&str; 4]| {
-            let [size, time, dumps, last] = cells;
-            out.extend(format!("{size:>10} {time:<19} {dumps:>5} {last:<width$} ").as_bytes());
+        let line = |out: &mut Vec<u8>, cells: [&str; 5]| {
+            let [mode, size, time, dumps, last] = cells;
+            let columns = format!("{mode:>4} {size:>10} {time:<19} {dumps:>5} {last:<width$} ");
+            out.extend(columns.as_bytes());
         };
-        line(&mut out, [head[0], head[1], head[2], head[3]]);
-        out.extend(format!("{}\n", head[4]).as_bytes());
+        let head = ["MODE", "SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)"];
+        line(&mut out, head);
+        out.extend(b"PATH\n");
         for (version, last) in self.versions.iter().zip(&last) {
             let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
             let dumps = version.dumps.len().to_string();
-            line(&mut out, [&bytes, &time, &dumps, last]);
-            lines.name(&version.path, &mut out);
+            let mode = permissions(version.mode);
+            line(&mut out, [&mode, &bytes, &time, &dumps, last]);
+            push_name(&version.path, is_exact, &mut out);
             out.push(b'\n');
         }
         out
@@ -170,6 +172,11 @@ fn timestamp(time: Time) -> String {
     format!("{}.{:09}", time.sec, time.nsec)
 }
 
+/// The permissions of a mode, in octal.
+fn permissions(mode: u32) -> String {
+    format!("{:04o}", mode & 0o7777)
+}
+
 fn hex(bytes: [u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -195,15 +202,20 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
 pub(crate) struct Lines {
     /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
     is_exact: bool,
+    /// The time zone of the times.
+    zone: Zone,
     /// The width of owner, group and size together: the maximum of the lines so far.
     width: usize,
 }
 
 impl Lines {
-    pub(crate) fn new(is_exact: bool) -> Lines {
+    pub(crate) fn new(is_exact: bool, zone: Zone) -> Lines {
+        /// The output is streamed, so the first width has room for root/root and 12 digits.
+        const WIDTH: usize = 22;
         Lines {
             is_exact,
-            width: 19,
+            zone,
+            width: WIDTH,
         }
     }
 
@@ -220,23 +232,24 @@ impl Lines {
         };
         self.width = self.width.max(owner.len() + 1 + size.len());
         let blanks = self.width - owner.len();
-        let time = utc(member.mtime.sec).replace('T', " ");
+        let time = self.zone.text(member.mtime.sec);
         out.extend_from_slice(&mode_text(member.kind, member.mode));
         out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
-        self.name(&member.path, out);
+        push_name(&member.path, self.is_exact, out);
         match member.kind {
             MemberKind::Symlink => out.extend_from_slice(b" -> "),
             MemberKind::Link => out.extend_from_slice(b" link to "),
             _ => {}
         }
-        self.name(&member.link, out);
+        push_name(&member.link, self.is_exact, out);
         out.push(b'\n');
     }
+}
 
-    fn name(&self, name: &[u8], out: &mut Vec<u8>) {
-        match self.is_exact {
-            true => out.extend_from_slice(name),
-            false => out.extend_from_slice(printable(name).as_bytes()),
-        }
+/// Appends a name, unescaped if `is_exact`.
+fn push_name(name: &[u8], is_exact: bool, out: &mut Vec<u8>) {
+    match is_exact {
+        true => out.extend_from_slice(name),
+        false => out.extend_from_slice(printable(name).as_bytes()),
     }
 }

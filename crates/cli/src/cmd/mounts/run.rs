@@ -38,6 +38,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         )
         .with_hint("use --format table or --format json"));
     }
+    if !is_table_or_json && (args.beneath || args.boundaries || args.servers) {
+        return Err(Error::new(
+            "--beneath, --boundaries and --servers cannot be used with this --format",
+        )
+        .with_hint("use --format table or --format json"));
+    }
     if !args.assert.is_empty() {
         return assert::run(args, format, out);
     }

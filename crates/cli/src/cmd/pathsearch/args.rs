@@ -64,7 +64,7 @@ pub(crate) struct Pathsearch {
     /// Print the searches, the requests of the prediction, and longer lists
     ///
     /// With -v, and in a file (-o), all directories and searches are listed.
-    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["json", "apply_path", "files0"])]
     pub(crate) full: bool,
     /// Print only a better PATH, as a shell command
     ///

@@ -18,9 +18,10 @@ fathom pathwalk -t -j 8 --latency ./x  # use eight threads, and print percentile
 fathom pathwalk -t --cold --method open ./x  # drop caches first, and use open(2)
 srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # run on all nodes at once (with MPI: docs/cluster.md)";
 
-/// The flags of `fathom pathwalk`.
+/// The flags of `fathom pathwalk`. The last value of a repeated option counts, as in getopt(3), which
+/// LLNL's program uses.
 #[derive(Args, Debug)]
-#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true, args_override_self = true,
           override_usage = "fathom pathwalk [OPTIONS] {-c|-t|-r}... <ROOT>",
           group = ArgGroup::new("parts").args(["create", "test", "remove"]).multiple(true).required(true))]
 pub(crate) struct Pathwalk {
@@ -58,7 +59,7 @@ pub(crate) struct Pathwalk {
     pub(crate) failsearch: bool,
 
     /// Share the files among N threads
-    #[arg(short = 'j', long, visible_alias = "jobs", value_name = "N", default_value_t = 1, help_heading = "Extensions",
+    #[arg(short = 'j', long, visible_alias = "jobs", value_name = "N", default_value_t = 1, requires = "test", help_heading = "Extensions",
           value_parser = number(1..=1024_u16))]
     pub(crate) threads: u16,
     /// Look names up with this system call
@@ -66,13 +67,14 @@ pub(crate) struct Pathwalk {
         long,
         value_name = "METHOD",
         default_value = "stat",
+        requires = "test",
         help_heading = "Extensions"
     )]
     pub(crate) method: LookupMethod,
     /// Search N times
     ///
     /// The first search fills the kernel's caches for the second.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Extensions",
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "test", help_heading = "Extensions",
           value_parser = number(1..=10_000_u32))]
     pub(crate) repeat: u32,
     /// Drop cached names, inodes and pages before the first search
@@ -80,17 +82,22 @@ pub(crate) struct Pathwalk {
     /// --cold drops the caches charged to the memory cgroup of this process; --cold=host drops the
     /// caches of the whole host.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "group",
-          help_heading = "Extensions")]
+          requires = "test", help_heading = "Extensions")]
     pub(crate) cold: Option<CacheScope>,
     /// Time each lookup, and print percentiles
     ///
     /// Reading the clock twice per lookup adds to the times of the searches. --json has a histogram.
-    #[arg(long, help_heading = "Extensions")]
+    #[arg(long, requires = "test", help_heading = "Extensions")]
     pub(crate) latency: bool,
     /// Write plots of the latencies as SVG to DIR, an existing directory
     ///
     /// Implies --latency.
-    #[arg(long, value_name = "DIR", help_heading = "Extensions")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "test",
+        help_heading = "Extensions"
+    )]
     pub(crate) plot: Option<OsString>,
 }
 

@@ -119,10 +119,18 @@ fn refuse_unused(args: &Args) -> Result<(), Error> {
     let fills_cache = chosen.is_empty()
         || chosen.contains(&Experiment::All)
         || chosen.contains(&Experiment::Cache);
-    match args.cache_limit.is_some() && !fills_cache {
-        true => Err(Error::new("--cache-limit is only for the experiment cache")
-            .with_hint("add cache to the experiments, or leave out --cache-limit")),
-        false => Ok(()),
+    let given = [
+        (args.cache_limit.is_some(), "--cache-limit"),
+        (args.method == CacheMethod::Paper, "--method"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) if !fills_cache => Err(Error::new(format!(
+            "{option} is only for the experiment cache"
+        ))
+        .with_hint(&format!(
+            "add cache to the experiments, or leave out {option}"
+        ))),
+        _ => Ok(()),
     }
 }
 

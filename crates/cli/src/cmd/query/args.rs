@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::mode::ModeArgs;
@@ -57,7 +57,7 @@ pub(crate) struct Query {
     /// renamed. Predicates select removed entries by their metadata in OLD, and others by their
     /// metadata in NEW. With --group-by, the output has the differences of the totals of each
     /// group.
-    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "catalogs")]
+    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["OLD", "NEW"], conflicts_with = "catalogs")]
     pub(crate) diff: Option<Vec<OsString>>,
 
     /// Also write the parts of a catalog as one catalog to FILE

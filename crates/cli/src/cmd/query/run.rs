@@ -22,6 +22,7 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    args.predicates.check_time(args.output.group_by)?;
     if let Some([old, new]) = args.diff.as_deref() {
         return diff::run(args, [old, new], out);
     }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use ::survey::CallByCallWalk;
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::values::duration;
@@ -57,7 +57,7 @@ pub(crate) struct Survey {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
     /// Refuse, and name fathom compare, which replaced it
-    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], hide = true)]
+    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["OLD", "NEW"], hide = true)]
     diff: Option<Vec<OsString>>,
 
     /// Stop a run of a method or engine after DURATION [default: 5s]

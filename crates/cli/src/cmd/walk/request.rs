@@ -57,6 +57,7 @@ impl Request<'_> {
 /// Checks that the flags can be combined.
 fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
     check(args.format, &args.output, out)?;
+    args.predicates.check_time(args.output.group_by)?;
     if args.exclusive && args.format != Format::Du {
         return Err(Error::new("--exclusive requires --format du").with_hint("add --format du"));
     }

@@ -57,6 +57,13 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
         false => check_for_ranks(args),
     };
     let request = agree(team, checked.and(request))?;
+    if !team.is_job() && args.shard.is_none() {
+        let given = [(args.resume, "--resume"), (args.run.is_some(), "--run")];
+        if let Some((_, option)) = given.iter().find(|(is_given, _)| *is_given) {
+            let message = format!("{option} requires --shard or mpirun");
+            return Err(Error::new(message).with_hint("add --shard I/N"));
+        }
+    }
     if args.explain {
         if team.rank() > 0 {
             return Ok(0);
@@ -76,13 +83,6 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
                 .with_hint("run it with env -u PMIX_RANK -u PMI_RANK"));
         }
         return compare::run(&request.options, args.trials, out);
-    }
-    if !team.is_job() && args.shard.is_none() {
-        let given = [(args.resume, "--resume"), (args.run.is_some(), "--run")];
-        if let Some((_, option)) = given.iter().find(|(is_given, _)| *is_given) {
-            let message = format!("{option} requires --shard or mpirun");
-            return Err(Error::new(message).with_hint("add --shard I/N"));
-        }
     }
     let view = OutputRequest {
         format: args.format,

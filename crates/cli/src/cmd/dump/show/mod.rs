@@ -171,10 +171,6 @@ pub(crate) fn note(note: &Note) -> String {
             let now = quoted(source_path) + " is now on another file system";
             now + ": everything is dumped, and counts as level 0"
         }
-        Note::OtherSource { source_path } => {
-            let now = quoted(source_path) + " was replaced by another file or directory";
-            now + ": everything is dumped, and counts as level 0"
-        }
         Note::StateLeftOut(path) => quoted(path) + " is the state directory, and is skipped",
         Note::SocketsLeftOut { path, more: 0 } => quoted(path) + " is a socket, and is skipped",
         Note::SocketsLeftOut { path, more } => {

@@ -94,6 +94,7 @@ fn reason(reason: &KeepReason) -> String {
     match reason {
         KeepReason::LastOf(period) => name(period).to_owned(),
         KeepReason::Oldest(period) => format!("oldest {}", name(period)),
+        KeepReason::Within => "within".to_owned(),
         KeepReason::BaseOf(at) => format!("base of {}", at + 1),
         KeepReason::LastComplete => "last complete".to_owned(),
         KeepReason::LastData => "has what later dumps could not read".to_owned(),
@@ -191,6 +192,16 @@ pub(crate) fn choice(automatic: &Automatic) -> String {
                 "'{}' is damaged, as fathom verify found",
                 printable(archive)
             )
+        }
+        Some(FullReason::ReplacedSource {
+            source_path,
+            is_other_file_system,
+        }) => {
+            let now = match is_other_file_system {
+                true => "is now on another file system",
+                false => "was replaced by another file or directory",
+            };
+            format!("'{}' {now}", printable(source_path))
         }
     };
     format!("full dump: {why}")

@@ -10,8 +10,9 @@ use meter::syscalls;
 use crate::command::CommandAccount;
 use crate::ledger::{Detail, Directory, File, Sum, costliest};
 use crate::patterns::{FoundPattern, Pattern};
+use crate::prices::FEWEST_CALLS;
 use crate::waits::Wait;
-use crate::whatif::{WhatIf, WhatIfChange};
+use crate::whatif::{SHORTEST, WhatIf, WhatIfChange};
 
 /// The account of a command, in the order in which it is printed.
 #[derive(Clone, Debug)]
@@ -212,6 +213,11 @@ impl<'a> AccountReport<'a> {
             .collect();
         errors.sort_by_key(|(errno, times)| (std::cmp::Reverse(*times), errno.name()));
         errors
+    }
+
+    /// Whether there were too few calls, or too little time in them, for an estimate of any saving.
+    pub fn is_too_short(&self) -> bool {
+        self.calls() < FEWEST_CALLS || (self.nanos() as f64) < SHORTEST * 1e9
     }
 
     /// Time of all calls that did not wait, in nanoseconds.

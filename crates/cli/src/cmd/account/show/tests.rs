@@ -63,7 +63,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
             calls: 1900,
             seconds: 0.02,
         },
-        advised: true,
+        obstacle: None,
     };
     let short = WhatIfChange {
         kind: ChangeKind::Spare(PatternFix::KeepStat),

@@ -6,6 +6,7 @@ use base::Warning;
 use base::path::parent;
 use meter::call::Metered;
 
+use crate::STOPS;
 use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
 use crate::kind::{Count, Kind, KindCounts};
@@ -93,6 +94,12 @@ impl SearchReport {
             better_path,
             warnings,
         }
+    }
+
+    /// Whether the times of failed lookups are their number × a price that was measured without a
+    /// meter.
+    pub fn is_estimate(&self) -> bool {
+        self.metered.meter == STOPS
     }
 
     /// The files that the command reads on the modelled file system, and the symbolic links on

@@ -9,6 +9,7 @@ use ::show::table::Align::{Left, Right};
 use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration};
 use account::figures::Figure;
+use gate::process::is_root;
 use pathsearch::{
     ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, Prediction, RemoteScope,
     Request, Search, SearchReport, Totals,
@@ -37,6 +38,7 @@ json_object!(Report<'_>, |report| {
     "fixes": Json(&report.0.fixes[..]),
     name "better_path": report.0.better_path.as_ref().map(|better| &better.path[..]),
     "meter": report.0.metered.meter,
+    "times": if report.0.is_estimate() { "estimated" } else { "measured" },
     "why": report.0.metered.choice.to_string(),
     "lost": report.0.metered.lost,
     "seconds": report.0.metered.real.as_secs_f64(),
@@ -218,10 +220,17 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         count(lookups),
         count(misses),
         match (misses, totals.nanos) {
-            // The meter subtracts the time of an empty call from each call, so the sum of the times
-            // can be 0.
+            // bpf subtracts the time of an empty call from each call, so the sum of the times can be
+            // 0.
             (0, _) | (_, 0) => String::new(),
-            (_, nanos) => format!(" and took {}", duration(seconds(nanos))),
+            (_, nanos) => {
+                let estimated = if report.is_estimate() {
+                    "an estimated "
+                } else {
+                    ""
+                };
+                format!(" and took {estimated}{}", duration(seconds(nanos)))
+            }
         },
         metered.meter,
     );
@@ -237,11 +246,12 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         let [meter, real] =
             [metered.overhead, metered.real].map(|time| duration(time.as_secs_f64()));
         text += &format!(
-            " The meter took {meter} of the {real} that were measured, so the times, and the time of \
-             the command's own work, are unreliable{}.",
-            match metered.meter {
-                "bpf" => "",
-                _ => ": --meter bpf has less overhead, and needs root",
+            " The meter took {meter} of the {real} that were measured, so the time of the command's \
+             own work is unreliable{}.",
+            match (report.is_estimate(), is_root()) {
+                (false, _) => "",
+                (true, true) => ": --meter bpf has less overhead",
+                (true, false) => ": --meter bpf has less overhead, and needs root",
             }
         );
     }
@@ -566,6 +576,7 @@ mod tests {
             text.contains(says) && text.contains("--meter bpf"),
             "{text}"
         );
+        assert_eq!(text.contains("needs root"), !is_root(), "{text}");
     }
 
     fn sample_prediction() -> Prediction {
@@ -604,7 +615,7 @@ mod tests {
     fn the_text_has_every_part_and_no_control_characters() {
         let text = report(&sample(), TableStyle::default(), ReportExtent::Full);
         for line in [
-            "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
+            "2 lookups by name, of which 1 failed (50 %) and took an estimated 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
             "/a\\x1b",
             "102 ms with cold caches",

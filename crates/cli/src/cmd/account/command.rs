@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // Check all options before the command runs, so that no error is reported only after the run.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
-    let report = ReportTarget::begin(args.output.as_deref(), is_for_programs)?;
+    let report = ReportTarget::begin("account", args.output.as_deref(), is_for_programs)?;
     let ready = |processes: usize| {
         let what = match processes {
             1 => "1 process".to_owned(),

@@ -15,6 +15,7 @@ use meter::attach::{Attach, AttachTarget};
 use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
+use show::units::duration;
 
 use super::show::formats::{folded, system_calls_csv};
 use super::show::intervals::IntervalLines;
@@ -47,7 +48,13 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
             1 => "1 process".to_owned(),
             processes => format!("{processes} processes"),
         };
-        out.note(format_args!("attached to {what}; press Ctrl-C to stop"));
+        match args.duration {
+            Some(time) => out.note(format_args!(
+                "attached to {what} for {}",
+                duration(time.as_secs_f64())
+            )),
+            None => out.note(format_args!("attached to {what}; press Ctrl-C to stop")),
+        }
     };
     let mut lines = IntervalLines::default();
     let mut show = |row: &IntervalRow| lines.show(row);

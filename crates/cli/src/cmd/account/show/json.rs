@@ -110,6 +110,7 @@ json_object!(RowShare<'_, ProgramTotal>, |share| {
     some "pid": share.row.pid,
     "processes": share.row.processes,
     "calls": share.row.sum.calls,
+    "wait_calls": share.row.wait_calls,
     "errors": share.row.sum.errors,
     "seconds": seconds(share.row.sum.nanos),
     "percent": share.row.sum.percent_of(share.all),

@@ -14,6 +14,7 @@ use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
+use crate::startup::{PathElement, path_elements};
 use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
@@ -31,6 +32,8 @@ pub struct SearchReport {
     pub prediction: Prediction,
     /// Changes that would make the start cheaper, the best first.
     pub fixes: Vec<Fix>,
+    /// The elements of the command's PATH.
+    pub path: Vec<PathElement>,
     /// A better PATH.
     pub better_path: Option<PathProposal>,
     /// Reasons why the report is incomplete.
@@ -91,6 +94,10 @@ impl SearchReport {
             directories,
             prediction,
             fixes,
+            path: environment
+                .path
+                .as_deref()
+                .map_or_else(Vec::new, path_elements),
             better_path,
             warnings,
         }

@@ -11,8 +11,8 @@ use ::show::units::{count, duration};
 use account::figures::Figure;
 use gate::process::is_root;
 use pathsearch::{
-    ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, Prediction, RemoteScope,
-    Request, Search, SearchReport, Totals,
+    ClientBehavior, Count, DirectoryReport, ElementState, Fix, Kind, KindCounts, PathElement,
+    Prediction, RemoteScope, Request, Search, SearchReport, Totals,
 };
 
 use crate::json::Json;
@@ -36,6 +36,7 @@ json_object!(Report<'_>, |report| {
     "kinds": kind_counts(&report.0.kinds()),
     "predicted": Json(&report.0.prediction),
     "fixes": Json(&report.0.fixes[..]),
+    "path": Json(&report.0.path[..]),
     name "better_path": report.0.better_path.as_ref().map(|better| &better.path[..]),
     "meter": report.0.metered.meter,
     "times": if report.0.is_estimate() { "estimated" } else { "measured" },
@@ -194,6 +195,7 @@ impl ReportExtent {
 pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExtent) -> String {
     let most = extent.rows();
     let mut text = summary(report, style, extent == ReportExtent::All);
+    text += &useless_elements(&report.path).map_or(String::new(), |text| style.wrapped(&text));
     text += &fixes(report.worthwhile_fixes(), style);
     text += "\n";
     text += &prediction(&report.prediction, style, extent > ReportExtent::Brief);
@@ -209,6 +211,26 @@ pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExt
         text += &searches(&report.trace.searches, style, most);
     }
     text
+}
+
+/// A sentence about the missing and the duplicate directories of PATH; `None` if there are none.
+fn useless_elements(path: &[PathElement]) -> Option<String> {
+    let fault = |element: &PathElement| {
+        let dir = printable(&element.dir);
+        match element.state {
+            ElementState::Missing => Some(format!("{dir} does not exist")),
+            ElementState::Duplicate(first) => match path.get(first) {
+                Some(first) if first.dir != element.dir => {
+                    let first = printable(&first.dir);
+                    Some(format!("{dir} is the same directory as {first}"))
+                }
+                _ => Some(format!("{dir} is listed again")),
+            },
+            ElementState::Ok | ElementState::Unknown => None,
+        }
+    };
+    let faults: Vec<String> = path.iter().filter_map(fault).collect();
+    (!faults.is_empty()).then(|| format!("In PATH, {}.", faults.join("; ")))
 }
 
 fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
@@ -539,9 +561,31 @@ mod tests {
                 saves_seconds: 0.05,
                 saves_seconds_here: 0.000_002,
             }],
+            path: Vec::new(),
             better_path: None,
             warnings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn missing_and_duplicate_directories_of_path_are_named() {
+        let element = |dir: &str, state| PathElement {
+            dir: dir.as_bytes().to_vec(),
+            state,
+            fstype: None,
+            network: false,
+        };
+        let mut sample = sample();
+        sample.path = vec![
+            element("/usr/bin", ElementState::Ok),
+            element("/none", ElementState::Missing),
+            element("/bin", ElementState::Duplicate(0)),
+            element("/usr/bin", ElementState::Duplicate(0)),
+        ];
+        let text = report(&sample, TableStyle::default(), ReportExtent::Brief);
+        let says = "In PATH, /none does not exist; /bin is the same directory as /usr/bin; /usr/bin is \
+                    listed again.\n";
+        assert!(text.contains(says), "{text}");
     }
 
     fn metered() -> Metered {

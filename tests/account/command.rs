@@ -265,13 +265,18 @@ fn csv_and_stacks_have_every_call() {
     let mut lines = csv.lines();
     assert_eq!(
         lines.next(),
-        Some("system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos")
+        Some("system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos,ms_per_call")
     );
     let rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
     let counted: BTreeMap<String, u64> = rows
         .map(|row| {
-            assert_eq!(row.len(), 7, "{row:?}");
-            row[3].parse::<f64>().unwrap();
+            assert_eq!(row.len(), 8, "{row:?}");
+            let number = |at: usize| row[at].parse::<f64>().unwrap();
+            let timed = (number(1) - number(4)).max(1.0);
+            assert!(
+                (number(7) * timed - number(3) * 1e3).abs() < 1e-6,
+                "{row:?}"
+            );
             (row[0].to_owned(), row[1].parse().unwrap())
         })
         .collect();

@@ -174,6 +174,7 @@ fn new_system_call_of_an_account_is_a_change() {
         figure("fsync calls", 300.0, "calls"),
         figure("fsync seconds", 0.5, "s"),
         figure("directory /d calls", 300.0, "calls"),
+        figure("program /p calls", 300.0, "calls"),
     ]));
     let (old, new) = (kept(&dir, "old.json", &old), kept(&dir, "new.json", &new));
     let value = compare_json(&[&old, &new]);

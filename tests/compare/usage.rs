@@ -94,6 +94,31 @@ fn times_of_zero_are_a_warning_with_a_hint() {
     );
 }
 
+/// Two runs in the JSON of fathom are compared by their figures as well, with the same warnings.
+#[test]
+fn times_of_zero_in_json_are_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = ["before.json", "after.json"].map(|name| {
+        let path = dir.path().join(name);
+        let figure = |name: &str, value: f64| {
+            let unit = if name == "calls" { "calls" } else { "s" };
+            format!(r#"{{"name": "{name}", "value": {value}, "unit": "{unit}", "spread": null}}"#)
+        };
+        let times = [figure("real", 1.0), figure("user", 0.0), figure("sys", 0.5)];
+        let figures = [&times[..], &[figure("calls", 7.0)]].concat().join(", ");
+        let text = format!(
+            r#"{{"schema": "fathom.account/1", "result": {{}}, "figures": [{figures}], "gates": {{}}, "warnings": []}}"#
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let ran = compare(&[&files[0], &files[1]]).exits(1);
+    assert!(
+        ran.stderr.contains("before or after has 0 for user"),
+        "{ran}"
+    );
+}
+
 #[test]
 fn missing_bases_and_unwritable_pages_are_refused() {
     run(&mut fathom(args![

@@ -118,10 +118,35 @@ fn measurements_by_several_ranks_are_noted() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let note = "each process does all of the work and disturbs the measurements of the others";
-    let report = scratch.path().join("report");
-    let words = args!["pathsearch", "-o", &report, "--", "true"];
+    let words = args!["probe", scratch.path(), "gates"];
     for (many, is_noted) in [(1, false), (2, true)] {
         let ran = mpirun(many, words.clone());
         assert_eq!(ran.stderr.contains(note), is_noted, "{ran}");
+    }
+}
+
+/// The reports of all ranks but one would be lost.
+#[test]
+fn ranks_do_not_write_the_same_report() {
+    let scratch = tempfile::tempdir().unwrap();
+    for command in ["account", "pathsearch"] {
+        let report = |name: &str, [rank, size]: [&str; 2]| {
+            let mut fathom = fathom(args![command, "-o", name, "--", "true"]);
+            fathom.current_dir(scratch.path());
+            let names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
+            fathom.envs(names.into_iter().zip([rank, size]));
+            (run(&mut fathom), scratch.path().join(name))
+        };
+        let (ran, file) = report("shared.txt", ["3", "4"]);
+        assert!(ran.code() == 2 && !file.exists(), "{ran}");
+        assert!(
+            ran.stderr.contains("shared.$OMPI_COMM_WORLD_RANK.txt"),
+            "{ran}"
+        );
+        for (name, ranks) in [("own.3.txt", ["3", "4"]), ("shared.txt", ["0", "1"])] {
+            let (ran, file) = report(name, ranks);
+            assert!(ran.code() == 0 && file.exists(), "{ran}");
+            assert!(!ran.stderr.contains("each process does all"), "{ran}");
+        }
     }
 }

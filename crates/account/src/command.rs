@@ -3,19 +3,27 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 
+use gate::Errno;
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
+use gate::process::is_root;
 use meter::attach::{Attach, AttachTarget};
-use meter::call::{Command, Listener, Metered};
+use meter::call::{Command, Listener, Metered, Total};
 use meter::names::{InheritedFiles, Names};
+use meter::syscalls;
 use mounts::may_hang;
+use mounts::names::open_device;
 use mounts::table::read_either;
+use ondisk::Mount;
 
 use crate::estimate::estimate;
 use crate::intervals::{IntervalLedger, Intervals};
 use crate::ledger::{Detail, LastDirectory, Ledger};
 use crate::prices::{FEWEST_CALLS, KnownPrices, PriceRequest, PricedCalls, Prices};
-use crate::whatif::{Costs, WhatIf, metadata_calls, what_if};
+use crate::whatif::{
+    ChangeKind, Costs, Extrapolation, Obstacle, ReplacedCalls, WhatIf, WhatIfChange, is_ext,
+    metadata_calls, what_if,
+};
 
 /// A metered run of a command, or of running processes.
 #[derive(Debug)]
@@ -161,11 +169,65 @@ fn predict(
     let waited: u64 = waited.map(|file| file.sum.nanos).sum();
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64() * share;
     let elapsed = (waited as f64 / 1e9 > cpu).then_some(real);
+    let times = if share > 0.0 { 1.0 / share } else { 1.0 };
     let what_if = what_if(detail, &asked, prices, user, cpu, elapsed);
-    if share > 0.0 {
-        what_if.scaled(1.0 / share)
-    } else {
-        what_if
+    let mut what_if = what_if.scaled(times, |kind| {
+        extrapolation(&metered.totals, detail, (times, prices.1), kind)
+    });
+    let is_raw = |change: &&mut WhatIfChange| matches!(change.kind, ChangeKind::RawTables { .. });
+    if let Some(raw) = what_if.changes.iter_mut().find(is_raw)
+        && raw.is_advised()
+        && !systems.can_open_devices(detail)
+    {
+        raw.obstacle = Some(Obstacle::Device);
+    }
+    what_if
+}
+
+/// The extrapolation of a change to a run that lasts `times` as long as its individually reported
+/// part. The first calls of a run are often slower than the others, so the ratio of their times is
+/// measured where times are no noise.
+fn extrapolation(
+    totals: &[Total],
+    detail: &Detail,
+    (times, costs): (f64, Costs),
+    change: ChangeKind,
+) -> Extrapolation {
+    let replaces = |number: u32| {
+        syscalls::by_number(number).is_some_and(|syscall| change.replaces(syscall.kind))
+    };
+    let (mut calls, mut nanos) = (0, 0);
+    for total in totals.iter().filter(|total| replaces(total.number)) {
+        calls += total.calls;
+        nanos += total.nanos;
+    }
+    let all = ReplacedCalls {
+        calls,
+        seconds: nanos as f64 / 1e9,
+    };
+    let (mut reported, mut reported_nanos) = (0, 0);
+    let measured = detail.measured.iter();
+    for (_, part) in measured.filter(|(number, _)| replaces(u32::from(**number))) {
+        reported += part.work.calls();
+        reported_nanos += part.nanos;
+    }
+    let ratio = |whole: u64, part: u64| match part {
+        0 => times,
+        part => whole as f64 / part as f64,
+    };
+    let calls = match times > 1.0 {
+        true => ratio(calls, reported).max(1.0),
+        false => 1.0,
+    };
+    let seconds = match costs {
+        Costs::Noisy => calls,
+        _ if times > 1.0 => ratio(nanos, reported_nanos),
+        _ => 1.0,
+    };
+    Extrapolation {
+        calls,
+        seconds,
+        all,
     }
 }
 
@@ -188,24 +250,49 @@ const PLAIN: [&[u8]; 9] = [
     b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs",
 ];
 
-/// The type of each mounted file system, by mount point.
-struct FileSystems(HashMap<Vec<u8>, Vec<u8>>);
+/// The mounted file systems, by mount point.
+struct FileSystems(HashMap<Vec<u8>, Mount>);
 
 impl FileSystems {
     /// Reads the mount table; empty if it cannot be read.
     fn read() -> FileSystems {
         let mounts = read_either(false, None).map(|(table, _)| table.mounts);
         let mounts = mounts.unwrap_or_default();
-        let row = |mount: ondisk::Mount| Some((mount.target?, mount.content.fstype.clone()));
+        let row = |mount: Mount| Some((mount.target.clone()?, mount));
         // Of several mounts on one directory, the last one hides the others.
         FileSystems(mounts.into_iter().filter_map(row).collect())
     }
 
-    fn fstype<'a>(&'a self, path: &'a [u8]) -> Option<&'a [u8]> {
+    fn fstype(&self, path: &[u8]) -> Option<&[u8]> {
+        self.mount(path).map(|mount| &mount.content.fstype[..])
+    }
+
+    /// Whether root can open the devices of all ext4 file systems that the command used. This
+    /// process opens them as the engine ext4 does: in a container, even root may be refused.
+    fn can_open_devices(&self, detail: &Detail) -> bool {
+        let mut used: Vec<&Mount> = Vec::new();
+        for mount in detail
+            .files
+            .iter()
+            .filter_map(|file| self.mount(file.dir()))
+        {
+            if is_ext(&mount.content.fstype) && used.iter().all(|known| known.dev != mount.dev) {
+                used.push(mount);
+            }
+        }
+        let can_open =
+            |mount: &&Mount| match open_device(mount.dev, mount.content.source.as_deref()) {
+                Ok(_) => true,
+                Err(failed) => failed.is_some_and(|it| it.errno == Errno::EACCES && !is_root()),
+            };
+        used.iter().all(can_open)
+    }
+
+    fn mount(&self, path: &[u8]) -> Option<&Mount> {
         let mut path = path;
         loop {
-            if let Some(fstype) = self.0.get(path) {
-                return Some(fstype);
+            if let Some(mount) = self.0.get(path) {
+                return Some(mount);
             }
             if path == b"/" || path.is_empty() {
                 return None;
@@ -230,13 +317,24 @@ impl FileSystems {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use meter::call::Call;
+    use proptest::prelude::*;
 
     #[test]
     fn file_systems_are_found_by_the_mount_above() {
+        let mount = |fstype: &[u8]| Mount {
+            content: Arc::new(ondisk::Content {
+                fstype: fstype.to_vec(),
+                ..ondisk::Content::default()
+            }),
+            ..Mount::default()
+        };
         let systems = FileSystems(HashMap::from([
-            (b"/".to_vec(), b"xfs".to_vec()),
-            (b"/a".to_vec(), b"tmpfs".to_vec()),
+            (b"/".to_vec(), mount(b"xfs")),
+            (b"/a".to_vec(), mount(b"tmpfs")),
         ]));
         let fstype = |path: &[u8]| systems.fstype(path).map(<[u8]>::to_vec);
         assert_eq!(fstype(b"/a/b/c"), Some(b"tmpfs".to_vec()));
@@ -245,5 +343,86 @@ mod tests {
             [Some(b"xfs".to_vec()), Some(b"xfs".to_vec())]
         );
         assert_eq!(FileSystems(HashMap::new()).fstype(b"/x"), None);
+    }
+
+    #[test]
+    fn advice_for_devices_needs_devices_that_can_be_opened() {
+        let ext4 = Mount {
+            content: Arc::new(ondisk::Content {
+                fstype: b"ext4".to_vec(),
+                ..ondisk::Content::default()
+            }),
+            dev: ondisk::Dev {
+                major: 4095,
+                minor: 1,
+            },
+            ..Mount::default()
+        };
+        let systems = FileSystems(HashMap::from([(b"/".to_vec(), ext4)]));
+        let mut ledger = Ledger::new(InheritedFiles::default());
+        assert!(systems.can_open_devices(&Ledger::new(InheritedFiles::default()).close()));
+        report_calls(&mut ledger, "newfstatat", 1, 1000);
+        assert!(!systems.can_open_devices(&ledger.close()));
+    }
+
+    fn report_calls(ledger: &mut Ledger, call: &str, calls: u64, nanos: u64) {
+        let number = syscalls::by_name(call).unwrap().number;
+        for _ in 0..calls {
+            let by_name = call == "newfstatat";
+            ledger.call(&Call {
+                pid: 1,
+                tid: 1,
+                number,
+                args: [if by_name { -100_i64 as u64 } else { 3 }, 0, 1, 0, 0, 0],
+                name: by_name.then_some(&b"/d/f"[..]),
+                other: None,
+                result: Some(i64::from(!by_name)),
+                start: 0,
+                nanos,
+            });
+        }
+    }
+
+    proptest! {
+        /// The reported calls may be slower than the others, so that an extrapolation by their
+        /// number exceeds the time of all calls.
+        #[test]
+        fn no_extrapolated_saving_exceeds_the_calls_that_it_replaces(
+            part in 1..400_u64,
+            rest in 0..4000_u64,
+            slow in 1..1_000_000_u64,
+            fast in 1..10_000_u64,
+            costs in prop::sample::select(vec![Costs::Metered, Costs::Priced, Costs::Noisy]),
+        ) {
+            let mut ledger = Ledger::new(InheritedFiles::default());
+            let mut totals = Vec::new();
+            for call in ["newfstatat", "read", "close"] {
+                report_calls(&mut ledger, call, part, slow);
+                totals.push(Total {
+                    program: Vec::new(),
+                    pid: 1,
+                    number: syscalls::by_name(call).unwrap().number,
+                    calls: part + rest,
+                    nanos: part * slow + rest * fast,
+                    errors: Vec::new(),
+                });
+            }
+            let detail = ledger.close();
+            let wanted = PriceRequest { work: &PricedCalls::default(), bytes: false };
+            let prices = Prices::measure(None, wanted);
+            let asked = metadata_calls(&detail, |_| Some(b"ext4".to_vec()));
+            let what = what_if(&detail, &asked, (&prices, costs), 1.0, 2.0, None);
+            let times = (part + rest) as f64 / part as f64;
+            let of = |kind| extrapolation(&totals, &detail, (times, costs), kind);
+            let what = what.scaled(times, of);
+            for change in &what.changes {
+                let all = of(change.kind).all;
+                prop_assert!(change.seconds <= all.seconds + 1e-9, "{:?}", change);
+                prop_assert!(change.overhead <= all.seconds + 1e-9, "{:?}", change);
+                prop_assert!(change.elapsed.unwrap_or(0.0) <= all.seconds + 1e-9, "{:?}", change);
+                prop_assert!(change.calls <= all.calls as i64, "{:?}", change);
+                prop_assert!(change.percent <= 100.0 + 1e-9, "{:?}", change);
+            }
+        }
     }
 }

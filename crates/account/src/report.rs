@@ -1,7 +1,7 @@
 //! The account of a command: its calls by name, program, file and directory, redundant calls, and
 //! the savings of changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gate::Errno;
 use meter::call::{Metered, Total};
@@ -10,8 +10,9 @@ use meter::syscalls;
 use crate::command::CommandAccount;
 use crate::ledger::{Detail, Directory, File, Sum, costliest};
 use crate::patterns::{FoundPattern, Pattern};
+use crate::prices::FEWEST_CALLS;
 use crate::waits::Wait;
-use crate::whatif::{WhatIf, WhatIfChange};
+use crate::whatif::{SHORTEST, WhatIf, WhatIfChange};
 
 /// The account of a command, in the order in which it is printed.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub struct ProgramTotal {
     pub processes: u64,
     /// The total of the program's calls.
     pub sum: Sum,
+    /// The number of these calls that waited; the sum does not include their time.
+    pub wait_calls: u64,
     /// The calls of the program by system call.
     pub gates: BTreeMap<&'static str, u64>,
 }
@@ -144,6 +147,7 @@ impl<'a> AccountReport<'a> {
         } = account;
         let directories = detail.directories(None);
         let directory_count = directories.len() as u64;
+        let waited = detail.waits.calls(&detail.programs);
         let place = |file: &'a File| FileRow {
             path: &file.name,
             files: None,
@@ -153,7 +157,7 @@ impl<'a> AccountReport<'a> {
         let groups = match grouping {
             Grouping::Program => Groups::Program,
             Grouping::Process => {
-                let mut processes = programs(&metered.totals, true);
+                let mut processes = programs(&metered.totals, true, &waited);
                 let all = processes.len() as u64;
                 processes.truncate(rows);
                 Groups::Process(processes, all)
@@ -168,7 +172,7 @@ impl<'a> AccountReport<'a> {
             metered,
             gates: gates(&metered.totals),
             waits: detail.waits.rows(),
-            programs: programs(&metered.totals, false),
+            programs: programs(&metered.totals, false, &waited),
             groups,
             per_file: detail.costliest(rows).into_iter().map(place).collect(),
             per_directory: places(directories, rows),
@@ -212,6 +216,11 @@ impl<'a> AccountReport<'a> {
             .collect();
         errors.sort_by_key(|(errno, times)| (std::cmp::Reverse(*times), errno.name()));
         errors
+    }
+
+    /// Whether there were too few calls, or too little time in them, for an estimate of any saving.
+    pub fn is_too_short(&self) -> bool {
+        self.calls() < FEWEST_CALLS || (self.nanos() as f64) < SHORTEST * 1e9
     }
 
     /// Time of all calls that did not wait, in nanoseconds.
@@ -291,14 +300,19 @@ fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
     gates
 }
 
+/// The number of calls that waited, by system call number, process and program.
+type WaitedCalls<'a> = HashMap<(u32, u32, &'a [u8]), u64>;
+
 /// Sums by program, or by program and process; the costliest first.
-fn programs(totals: &[Total], by_process: bool) -> Vec<ProgramTotal> {
+fn programs(totals: &[Total], by_process: bool, waited: &WaitedCalls<'_>) -> Vec<ProgramTotal> {
     let mut rows = BTreeMap::<(&[u8], u32), (BTreeSet<u32>, ProgramTotal)>::new();
     for (name, total) in named(totals) {
         let key = (&total.program[..], if by_process { total.pid } else { 0 });
         let (pids, row) = rows.entry(key).or_default();
         pids.insert(total.pid);
         row.sum.join(&Sum::from(total));
+        let waited = waited.get(&(total.number, total.pid, &total.program[..]));
+        row.wait_calls += waited.map_or(0, |waited| total.calls.min(*waited));
         *row.gates.entry(name).or_default() += total.calls;
     }
     let mut rows: Vec<ProgramTotal> = rows
@@ -344,7 +358,15 @@ mod tests {
         assert_eq!(open.sum.nanos, 4_000);
         assert_eq!(open.errors, [(Errno::ENOENT, 2), (Errno::EACCES, 1)]);
         let rows = |each| {
-            let rows = programs(&totals, each);
+            let waited = WaitedCalls::from([(
+                (syscalls::by_name("close").unwrap().number, 2, &b"/b"[..]),
+                4,
+            )]);
+            let rows = programs(&totals, each, &waited);
+            for row in &rows {
+                let expected = if row.program == b"/b" { 4 } else { 0 };
+                assert_eq!(row.wait_calls, expected, "{row:?}");
+            }
             let row = |row: ProgramTotal| {
                 (
                     String::from_utf8(row.program).unwrap(),

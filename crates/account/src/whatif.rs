@@ -24,7 +24,8 @@ use crate::prices::{PriceKind, Prices, URING_BATCH};
 mod change;
 mod metadata;
 
-pub use self::change::{ChangeKind, ReplacedCalls, WhatIfChange};
+pub use self::change::{ChangeKind, Obstacle, ReplacedCalls, WhatIfChange};
+pub(crate) use self::change::{Extrapolation, SHORTEST};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
 /// The price of an inode by XFS's bulkstat, joined with its name from getdents64, as a multiple of
@@ -96,9 +97,7 @@ pub(crate) fn what_if(
         .map(|spare| model.pattern_change(spare, detail, prices))
         .collect();
     let xfs = MetadataCalls::sum(asked, |fstype| fstype == b"xfs");
-    let ext4 = MetadataCalls::sum(asked, |fstype| {
-        [&b"ext4"[..], b"ext3", b"ext2"].contains(&fstype)
-    });
+    let ext4 = MetadataCalls::sum(asked, is_ext);
     let is_asked = xfs.entries > 0;
     changes.push(model.whole(ChangeKind::Bulkstat { is_asked }, &xfs, prices, BULKSTAT));
     changes.push(model.uring(detail, prices));
@@ -113,24 +112,41 @@ pub(crate) fn what_if(
     }
 }
 
+/// Whether the engine ext4 of `fathom walk` reads file systems of this type.
+pub(crate) fn is_ext(fstype: &[u8]) -> bool {
+    [&b"ext4"[..], b"ext3", b"ext2"].contains(&fstype)
+}
+
 impl WhatIf {
     /// The time on which percents are based, in seconds.
     pub fn all(&self) -> f64 {
         self.elapsed.unwrap_or(self.cpu)
     }
 
-    /// Extrapolates to a run that lasts `times` as long. Prices and percents stay.
-    pub(crate) fn scaled(mut self, times: f64) -> WhatIf {
+    /// Extrapolates to a run that lasts `times` as long, and each change as `extrapolation` returns
+    /// it. Prices stay.
+    pub(crate) fn scaled(
+        mut self,
+        times: f64,
+        extrapolation: impl Fn(ChangeKind) -> Extrapolation,
+    ) -> WhatIf {
         self.cpu *= times;
         self.priced *= times;
         self.elapsed = self.elapsed.map(|elapsed| elapsed * times);
+        let all = self.all();
         for change in &mut self.changes {
-            change.calls = (change.calls as f64 * times).round() as i64;
-            change.seconds *= times;
-            change.overhead *= times;
-            change.elapsed = change.elapsed.map(|elapsed| elapsed * times);
+            change.extrapolate(&extrapolation(change.kind));
+            change.seconds = change.seconds.min(all);
+            change.percent = percent_of(change.seconds, all);
         }
         self
+    }
+}
+
+fn percent_of(seconds: f64, all: f64) -> f64 {
+    match all > 0.0 {
+        true => 100.0 * seconds / all,
+        false => 0.0,
     }
 }
 
@@ -153,21 +169,16 @@ impl Model {
         basis: ReplacedCalls,
     ) -> WhatIfChange {
         let all = self.elapsed.unwrap_or(self.cpu);
-        let is_any = all > 0.0;
         let seconds = seconds.min(basis.seconds).min(all);
-        let change = WhatIfChange {
+        WhatIfChange {
             kind,
             calls,
             seconds,
-            percent: if is_any { 100.0 * seconds / all } else { 0.0 },
+            percent: percent_of(seconds, all),
             overhead: (calls as f64 * self.fixed / 1e9).min(basis.seconds),
             elapsed: None,
             basis,
-            advised: false,
-        };
-        WhatIfChange {
-            advised: seconds > 0.0 && !change.is_too_short(),
-            ..change
+            obstacle: None,
         }
     }
 
@@ -254,7 +265,7 @@ impl Model {
             .min(self.elapsed.unwrap_or(self.system));
         let change = self.change(kind, calls, now - entries * each * stat, basis);
         WhatIfChange {
-            advised: change.advised && asked.entries >= WHOLE,
+            obstacle: (asked.entries < WHOLE).then_some(Obstacle::FewFiles),
             ..change
         }
     }
@@ -269,7 +280,7 @@ impl Model {
             seconds: self.cpu,
         };
         WhatIfChange {
-            advised: false,
+            obstacle: Some(Obstacle::Costlier),
             ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis)
         }
     }

@@ -95,9 +95,7 @@ fn main() -> ExitCode {
     )));
     use args::Command;
     match &cli.command {
-        Command::Account(_) | Command::Pathsearch(_) | Command::Probe(_) | Command::Survey(_) => {
-            ranks::note_no_sharing(true, &out)
-        }
+        Command::Probe(_) | Command::Survey(_) => ranks::note_no_sharing(true, &out),
         Command::Changed(_)
         | Command::Compare(_)
         | Command::List(_)
@@ -105,6 +103,7 @@ fn main() -> ExitCode {
         | Command::Query(_)
         | Command::Space(_)
         | Command::Verify(_) => ranks::note_no_sharing(false, &out),
+        // Ranks meter their own commands, and share the work of all others.
         _ => {}
     }
     let monitor = monitor::Monitor::begin(&cli.command);

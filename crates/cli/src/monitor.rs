@@ -61,16 +61,13 @@ impl<'a> Monitor<'a> {
                 (&args.monitor, "dump", about, args.state.as_ref())
             }
             Command::Verify(args) => {
-                let archive = args
-                    .archive
-                    .iter()
-                    .map(|archive| ("archive", shown(archive)));
-                (
-                    &args.monitor,
-                    "verify",
-                    archive.collect(),
-                    args.state.as_ref(),
-                )
+                let archives: Vec<String> =
+                    args.archives.iter().map(|archive| shown(archive)).collect();
+                let about = match archives.is_empty() {
+                    true => Vec::new(),
+                    false => vec![("archive", archives.join(" "))],
+                };
+                (&args.monitor, "verify", about, args.state.as_ref())
             }
             Command::Mounts(args) => (&args.monitor, "mounts", Vec::new(), None),
             Command::Space(args) => {

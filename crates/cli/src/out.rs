@@ -23,12 +23,14 @@ use show::name::{harmless, printable};
 use show::table::TableStyle;
 use show::units::{duration, plural};
 use show::{json, profile};
+use walk::Moment;
 
 use crate::args::overview::{counterpart, foreign_option, lay_out, word_of_option};
 use crate::args::{Cli, ColourMode, Global};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
 use crate::hint::{hint, newest_catalog};
+use crate::ranks::host;
 
 impl ColourMode {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
@@ -369,18 +371,22 @@ fn warning_text(warning: &Warning) -> String {
     text
 }
 
-/// A result in its JSON envelope, with counts of fathom's system calls and, for `fathom compare`,
-/// optional figures.
+/// A result in its JSON envelope, with counts of fathom's system calls. A measurement has figures for
+/// `fathom compare`, and its time and host.
 pub(crate) fn envelope<R>(
     schema: &'static str,
     result: R,
     figures: Option<Vec<Figure>>,
     warnings: &[Warning],
 ) -> Envelope<R, Vec<Figure>> {
+    // Measurements differ from host to host and from day to day.
+    let is_measured = figures.is_some();
     Envelope {
         schema,
         result,
         figures,
+        when: is_measured.then(|| Moment::now().time().sec),
+        host: is_measured.then(host),
         gates: gates(&gate::meter::tally()),
         delays: delays(),
         warnings: json_warnings(warnings),
@@ -685,6 +691,22 @@ pub(crate) fn json_warnings(warnings: &[Warning]) -> Vec<json::Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn measurements_have_a_time_and_a_host() {
+        let json = |figures| ::show::serde_json::to_value(envelope("s", (), figures, &[])).unwrap();
+        let measured = json(Some(Vec::new()));
+        assert!(
+            measured["when"].as_i64() > Some(1_600_000_000),
+            "{measured}"
+        );
+        assert_eq!(measured["host"], host());
+        let other = json(None);
+        assert!(
+            other.get("when").is_none() && other.get("host").is_none(),
+            "{other}"
+        );
+    }
 
     #[test]
     fn color_is_found_in_a_command_line_with_errors() {

@@ -22,7 +22,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "mpi")]
 use team::SingleRank;
-use team::{SingleProcess, Team, decode, encode, launched_rank, launched_size, share};
+use team::{
+    SingleProcess, Team, decode, encode, launched_rank, launched_size, rank_variable, share,
+};
 use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
 use self::show::RankEntries;
@@ -128,6 +130,42 @@ pub(crate) fn note_no_sharing(is_measurement: bool, out: &Out) {
             "each process does all of the work{and}: only walk, dump, restore and pathwalk share it"
         ));
     }
+}
+
+/// Refuses the output file of a command that each rank of a job runs on its own, unless the name of
+/// the file has the number of the rank. All ranks would replace the same file, and all reports but
+/// the last would be lost.
+pub(crate) fn check_own_output(command: &str, output: &[u8]) -> Result<(), Error> {
+    let Some((variable, rank)) = rank_variable() else {
+        return Ok(());
+    };
+    let is_file = output != b"-" && !output.starts_with(b"/dev/");
+    if launched_size().is_none_or(|size| size < 2) || !is_file || has_number(output, rank) {
+        return Ok(());
+    }
+    let shown = printable(output);
+    Err(Error::new(format!(
+        "cannot write the output to '{shown}': each rank of the job would replace it"
+    ))
+    .with_hint(&format!(
+        "give each rank a file: sh -c 'fathom {command} -o {} ...'",
+        with_rank(&shown, variable)
+    )))
+}
+
+/// Whether a path has this number, between characters that are no digits.
+fn has_number(path: &[u8], number: usize) -> bool {
+    let mut numbers = path.split(|byte| !byte.is_ascii_digit());
+    let parse = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<usize>().ok();
+    numbers.any(|digits| parse(digits) == Some(number))
+}
+
+/// A path with the value of an environment variable before the suffix of the name.
+fn with_rank(path: &str, variable: &str) -> String {
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = path[name..].rfind('.').filter(|dot| *dot > 0);
+    let (before, suffix) = path.split_at(dot.map_or(path.len(), |dot| name + dot));
+    format!("{before}.${variable}{suffix}")
 }
 
 /// The beginning of the error message if parts of a catalog cannot be written to a directory.
@@ -544,6 +582,27 @@ mod tests {
         let dir = scratch.path().join("a.parquet");
         create_directories(dir.as_os_str().as_encoded_bytes()).unwrap();
         assert!(!names_file(dir.as_os_str().as_encoded_bytes()));
+    }
+
+    #[test]
+    fn a_file_per_rank_has_the_number_of_the_rank() {
+        for (path, rank, is_own) in [
+            ("acc.1.txt", 1, true),
+            ("r007/acc", 7, true),
+            ("acc.txt", 0, false),
+            ("acc.10.txt", 1, false),
+            ("", 0, false),
+        ] {
+            assert_eq!(has_number(path.as_bytes(), rank), is_own, "{path}");
+        }
+        for (path, expected) in [
+            ("acc.txt", "acc.$R.txt"),
+            ("a.d/acc", "a.d/acc.$R"),
+            (".hidden", ".hidden.$R"),
+            ("", ".$R"),
+        ] {
+            assert_eq!(with_rank(path, "R"), expected);
+        }
     }
 
     #[test]

@@ -199,7 +199,8 @@ pub struct Total {
 pub enum MeterReason {
     /// The user asked for this meter by name.
     Requested,
-    /// This meter reports every call individually, and loses none.
+    /// This meter stops a process until each call is reported, so that it loses none, and the
+    /// environment of each program can be read.
     Exact,
     /// This meter is the cheapest one that works here. The listed cheaper meters were refused.
     Cheapest(Vec<Refusal>),
@@ -209,7 +210,9 @@ impl fmt::Display for MeterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MeterReason::Requested => f.write_str("chosen with --meter"),
-            MeterReason::Exact => f.write_str("it loses no call"),
+            MeterReason::Exact => f.write_str(
+                "it loses no call, and stops each program until its environment is read",
+            ),
             MeterReason::Cheapest(refused) if refused.is_empty() => {
                 f.write_str("it has the lowest overhead")
             }

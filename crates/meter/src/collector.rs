@@ -139,8 +139,31 @@ impl<'a> Collector<'a> {
         };
         let mut now = others(&mut self.totals)?;
         self.totals.sum_by_call(&mut now);
+        let sums = self.interval_sums(&mut ticks, &now);
+        self.to.tick(&Interval { sums });
+        // If this process is late, skip the missed intervals instead of reporting several at once.
+        let every = ticks.every.as_nanos() as u64;
+        ticks.end = (ticks.end + every).max(clock::monotonic());
+        self.ticks = Some(ticks);
+        Ok(())
+    }
+
+    /// Ends the last interval, which is shorter than the others, after all calls were added up.
+    fn end_last_interval(&mut self) {
+        if let Some(mut ticks) = self.ticks.take() {
+            let mut now = Sums::default();
+            self.totals.sum_by_call(&mut now);
+            let sums = self.interval_sums(&mut ticks, &now);
+            if !sums.is_empty() {
+                self.to.tick(&Interval { sums });
+            }
+        }
+    }
+
+    /// The calls since the end of the previous interval.
+    fn interval_sums(&self, ticks: &mut Ticks, now: &Sums) -> Vec<IntervalSum> {
         let mut sums = Vec::new();
-        for (&(program, number), now) in &now {
+        for (&(program, number), now) in now {
             let before = ticks.before.entry((program, number)).or_default();
             // A BPF counter that is read while the kernel updates it may be missing from one read:
             // saturate.
@@ -156,12 +179,7 @@ impl<'a> Collector<'a> {
                 });
             }
         }
-        self.to.tick(&Interval { sums });
-        // If this process is late, skip the missed intervals instead of reporting several at once.
-        let every = ticks.every.as_nanos() as u64;
-        ticks.end = (ticks.end + every).max(clock::monotonic());
-        self.ticks = Some(ticks);
-        Ok(())
+        sums
     }
 
     /// Whether the next call would be reported individually.
@@ -240,7 +258,13 @@ impl<'a> Collector<'a> {
     }
 
     /// The result of a run in which metering made each call `overhead` nanoseconds longer.
-    pub(crate) fn finish(self, meter: &dyn Meter, overhead: u64, timing: CommandTiming) -> Metered {
+    pub(crate) fn finish(
+        mut self,
+        meter: &dyn Meter,
+        overhead: u64,
+        timing: CommandTiming,
+    ) -> Metered {
+        self.end_last_interval();
         let (totals, full_tables) = self.totals.finish();
         let calls: u64 = totals.iter().map(|total| total.calls).sum();
         let mut warnings = self.warnings;

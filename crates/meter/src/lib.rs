@@ -58,7 +58,8 @@ pub fn all() -> Vec<Box<dyn Meter>> {
 }
 
 /// Runs the command under the meter with this name, and reports all calls individually. `auto`
-/// tries ptrace first: ptrace stops each call until it is reported, and so loses none.
+/// tries ptrace first: ptrace stops each call until it is reported, and so loses none. The listener
+/// can read the environment of a program, which has not gone on to execute the next one.
 ///
 /// # Errors
 /// Why there are no figures.

@@ -7,6 +7,7 @@
 //! | `kind` | kinds of searches, and counts by kind |
 //! | `lookup` | which calls are lookups, and the directory that a name is looked up in |
 //! | `environment` | environment variables that affect searches |
+//! | `miss_prices` | prices of failed lookups, in place of times of a slow meter |
 //! | `classify` | the kind of a lookup |
 //! | `family` | the language or purpose of a program |
 //! | `search_name` | the name that a search is for |
@@ -43,6 +44,7 @@ mod group;
 mod kind;
 mod load;
 mod lookup;
+mod miss_prices;
 mod model;
 mod order;
 mod path;
@@ -61,7 +63,9 @@ mod warning;
 use meter::call::Command;
 use meter::names::InheritedFiles;
 
+use miss_prices::price_misses;
 use recorder::Recorder;
+use tree::time_miss;
 
 pub use change::{Change, RunpathChange};
 pub use environment::Environment;
@@ -79,6 +83,9 @@ pub use trace::{DirectoryLookups, Execution, Shim, Totals, Trace};
 pub use tree::RemoteScope;
 pub use warning::WarningKind;
 
+/// The meter that stops the process at each call, which distorts times.
+pub(crate) const STOPS: &str = "ptrace";
+
 /// Runs a command under the meter with this name, and reports on its searches.
 ///
 /// # Errors
@@ -91,6 +98,9 @@ pub fn search(
 ) -> Result<SearchReport, meter::Error> {
     let mut recorder = Recorder::new(InheritedFiles::from_this_process(), environment.clone());
     let metered = meter::run_exact(meter, command, &mut recorder)?;
-    let trace = recorder.finish();
+    let mut trace = recorder.finish();
+    if metered.meter == STOPS {
+        price_misses(&mut trace, time_miss);
+    }
     Ok(SearchReport::new(trace, metered, environment, options))
 }

@@ -6,6 +6,7 @@ use base::Warning;
 use base::path::parent;
 use meter::call::Metered;
 
+use crate::STOPS;
 use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
 use crate::kind::{Count, Kind, KindCounts};
@@ -13,6 +14,7 @@ use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
+use crate::startup::{PathElement, path_elements};
 use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
@@ -30,6 +32,8 @@ pub struct SearchReport {
     pub prediction: Prediction,
     /// Changes that would make the start cheaper, the best first.
     pub fixes: Vec<Fix>,
+    /// The elements of the command's PATH.
+    pub path: Vec<PathElement>,
     /// A better PATH.
     pub better_path: Option<PathProposal>,
     /// Reasons why the report is incomplete.
@@ -90,9 +94,19 @@ impl SearchReport {
             directories,
             prediction,
             fixes,
+            path: environment
+                .path
+                .as_deref()
+                .map_or_else(Vec::new, path_elements),
             better_path,
             warnings,
         }
+    }
+
+    /// Whether the times of failed lookups are their number × a price that was measured without a
+    /// meter.
+    pub fn is_estimate(&self) -> bool {
+        self.metered.meter == STOPS
     }
 
     /// The files that the command reads on the modelled file system, and the symbolic links on

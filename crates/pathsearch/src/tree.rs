@@ -213,17 +213,22 @@ impl FileTree for LocalTree<'_> {
     }
 
     fn time_miss(&mut self, path: &[u8]) -> Option<f64> {
-        // Take the minimum: other trials contain interrupts and preemption.
-        const TRIALS: usize = 3;
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let trial = |_| {
-            let start = monotonic_raw();
-            let found = statx_long(path, at, StatxMask::TYPE);
-            let nanos = monotonic_raw().saturating_sub(start);
-            found.is_err().then_some(nanos as f64 / 1e9)
-        };
-        (0..TRIALS).filter_map(trial).min_by(f64::total_cmp)
+        time_miss(path)
     }
+}
+
+/// Seconds of a lookup of a nonexistent name; `None` if the name exists.
+pub(crate) fn time_miss(path: &[u8]) -> Option<f64> {
+    // Take the minimum: other trials contain interrupts and preemption.
+    const TRIALS: usize = 3;
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let trial = |_| {
+        let start = monotonic_raw();
+        let found = statx_long(path, at, StatxMask::TYPE);
+        let nanos = monotonic_raw().saturating_sub(start);
+        found.is_err().then_some(nanos as f64 / 1e9)
+    };
+    (0..TRIALS).filter_map(trial).min_by(f64::total_cmp)
 }
 
 #[cfg(test)]

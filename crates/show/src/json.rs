@@ -69,6 +69,12 @@ pub struct Envelope<R, F> {
     /// nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<F>,
+    /// When the measurement ended, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<i64>,
+    /// The name of the host that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The system calls of fathom itself.
     pub gates: Gates,
     /// The delays of system calls, if any were requested.
@@ -190,6 +196,8 @@ mod tests {
             schema: "fathom.walk/1",
             result: (),
             figures: None::<()>,
+            when: None,
+            host: None,
             gates: [("statx", GateCounts::default())].into(),
             delays: None,
             warnings,

@@ -52,7 +52,7 @@ fn is_sound(advice: &Conclusion<'_>, survey: &Survey<'_>, machine: &Machine) {
             }
         }
         Statement::ChangeCalls(change) => {
-            assert!(change.percent <= 100.0 && change.advised);
+            assert!(change.percent <= 100.0 && change.is_advised());
             assert!(
                 change.kind.name() != "raw-tables" || !refused("ext4"),
                 "{machine:?}"

@@ -61,9 +61,14 @@ pub const MOST_LARGE_UNDER_WAY: usize = 2;
 /// The rank of this process, if an MPI launcher started it: mpirun of Open MPI, a launcher with PMI
 /// (MPICH's mpirun, srun, flux), or one with PMIx (srun, prun).
 pub fn launched_rank() -> Option<usize> {
+    rank_variable().map(|(_, rank)| rank)
+}
+
+/// The name of the environment variable that has the rank, and the rank; as [`launched_rank`].
+pub fn rank_variable() -> Option<(&'static str, usize)> {
     const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-    RANK.into_iter()
-        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+    let rank = |name: &'static str| Some((name, std::env::var(name).ok()?.parse::<usize>().ok()?));
+    RANK.into_iter().find_map(rank)
 }
 
 /// The number of ranks of the MPI job, if the environment has it: Open MPI, PMI and Slurm set it. A

@@ -1,10 +1,12 @@
 //! A change of a program, and what it would save.
 
+use meter::syscalls::Kind;
+
 use crate::patterns::PatternFix;
 use crate::prices::FEWEST_CALLS;
 
 /// Minimum seconds in all replaced calls: an estimate from less time would be noise.
-const SHORTEST: f64 = 0.010;
+pub(crate) const SHORTEST: f64 = 0.010;
 
 /// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +39,49 @@ impl ChangeKind {
             ChangeKind::RawTables { .. } => "raw-tables",
         }
     }
+
+    /// Whether the change replaces system calls of this kind.
+    pub(crate) fn replaces(self, call: Kind) -> bool {
+        use Kind::{Access, Close, Exec, Link, List, Open, Read, Stat, Sync, Write, Xattr};
+        match self {
+            ChangeKind::Spare(PatternFix::CombineStat) => matches!(call, Stat | Open | Close),
+            ChangeKind::Spare(PatternFix::CombineXattr) => matches!(call, Xattr | Open | Close),
+            ChangeKind::Spare(PatternFix::SkipXattr) => call == Xattr,
+            ChangeKind::Spare(PatternFix::KeepStat) => call == Stat,
+            ChangeKind::Spare(PatternFix::CacheMisses) => {
+                matches!(call, Stat | Access | Link | Open | Exec | Xattr)
+            }
+            ChangeKind::Spare(PatternFix::Buffer) => matches!(call, Read | Write | List),
+            ChangeKind::Spare(PatternFix::SyncOnce) => call == Sync,
+            ChangeKind::Spare(PatternFix::DirectoryFd) => true,
+            ChangeKind::Uring { .. } => matches!(call, Stat | Access | Link | Xattr),
+            ChangeKind::Bulkstat { .. } | ChangeKind::RawTables { .. } => {
+                matches!(call, Stat | Access | Link | List | Xattr | Open | Close)
+            }
+        }
+    }
+}
+
+/// Why a change is not recommended although it would save time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The command used too few files to read the metadata of a whole file system.
+    FewFiles,
+    /// The device of a file system cannot be opened.
+    Device,
+    /// The replacing calls usually cost more.
+    Costlier,
+}
+
+impl Obstacle {
+    /// The name of the obstacle in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Obstacle::FewFiles => "few-files",
+            Obstacle::Device => "device",
+            Obstacle::Costlier => "costlier",
+        }
+    }
 }
 
 /// A change, and its estimated saving.
@@ -58,8 +103,8 @@ pub struct WhatIfChange {
     pub elapsed: Option<f64>,
     /// The calls that the estimate is based on.
     pub basis: ReplacedCalls,
-    /// Whether the change is recommended.
-    pub advised: bool,
+    /// Why the change is not recommended, apart from the time that it saves.
+    pub obstacle: Option<Obstacle>,
 }
 
 /// The calls that a change replaces, as they were metered.
@@ -70,7 +115,38 @@ pub struct ReplacedCalls {
     pub seconds: f64,
 }
 
+/// The ratio of the whole run to its individually reported part, for the calls that a change
+/// replaces; and the sums of these calls in the whole run, which no saving exceeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Extrapolation {
+    /// The ratio of the numbers of calls.
+    pub(crate) calls: f64,
+    /// The ratio of the times.
+    pub(crate) seconds: f64,
+    pub(crate) all: ReplacedCalls,
+}
+
 impl WhatIfChange {
+    /// Whether the change is recommended.
+    pub fn is_advised(&self) -> bool {
+        self.seconds > 0.0 && self.obstacle.is_none() && !self.is_too_short()
+    }
+
+    /// Extrapolates from the individually reported calls to the whole run.
+    pub(crate) fn extrapolate(&mut self, to: &Extrapolation) {
+        let limit = |seconds: f64| (seconds * to.seconds).min(to.all.seconds);
+        let most = i64::try_from(to.all.calls).unwrap_or(i64::MAX);
+        self.calls = most.min((self.calls as f64 * to.calls).round() as i64);
+        self.seconds = limit(self.seconds);
+        self.overhead = (self.overhead * to.calls).min(to.all.seconds);
+        self.elapsed = self.elapsed.map(limit);
+        let calls = (self.basis.calls as f64 * to.calls).round() as u64;
+        self.basis = ReplacedCalls {
+            calls: calls.min(to.all.calls),
+            seconds: limit(self.basis.seconds),
+        };
+    }
+
     /// The elapsed time that the change saves, if that is much more than the saved CPU time:
     /// the avoided calls waited for a disk or a server.
     pub fn much_elapsed(&self) -> Option<f64> {

@@ -120,12 +120,12 @@ fn redundant_calls_are_saved_at_their_full_price() {
         (combine.seconds - 2000.0 * (1000.0 + fstat) / 1e9).abs() < 1e-9,
         "{combine:?}"
     );
-    assert!((combine.overhead - 6000.0 * 400.0 / 1e9).abs() < 1e-12 && combine.advised);
+    assert!((combine.overhead - 6000.0 * 400.0 / 1e9).abs() < 1e-12 && combine.is_advised());
     assert_eq!(combine.elapsed, Some(6000.0 * 3000.0 / 1e9));
     assert!((what.cpu - (0.010 + what.priced)).abs() < 1e-12);
     assert!((combine.percent - 100.0 * combine.seconds / what.cpu).abs() < 1e-9);
     let uring = find_change(&what, "batch-uring");
-    assert!(!uring.advised && uring.seconds < 0.0 && uring.calls == 2000 - 63);
+    assert!(!uring.is_advised() && uring.seconds < 0.0 && uring.calls == 2000 - 63);
     assert!(
         (uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12
             && matches!(uring.kind, ChangeKind::Uring { ring: 1200.0, .. })
@@ -133,11 +133,11 @@ fn redundant_calls_are_saved_at_their_full_price() {
     // Only stat and fstat count as metadata calls, not open and close.
     let raw = find_change(&what, "raw-tables");
     assert!(
-        (raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.advised,
+        (raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.is_advised(),
         "{raw:?}"
     );
     let bulk = find_change(&what, "batch-bulkstat");
-    assert!(bulk.calls == 0 && !bulk.advised);
+    assert!(bulk.calls == 0 && !bulk.is_advised());
     assert_eq!(bulk.kind, ChangeKind::Bulkstat { is_asked: false });
 }
 
@@ -169,7 +169,7 @@ fn noisy_times_do_not_make_an_estimate_long_enough() {
         for name in ["combine-stat", "raw-tables"] {
             let change = find_change(&what, name);
             assert_eq!(change.is_too_short(), is_too_short, "{costs:?}: {change:?}");
-            assert_eq!(change.advised, !is_too_short);
+            assert_eq!(change.is_advised(), !is_too_short);
         }
     }
     // The calls take 15 ms at the test prices.
@@ -202,15 +202,44 @@ fn savings_of_a_part_are_scaled_to_the_whole_run() {
         0.001,
         None,
     );
-    let whole = part.clone().scaled(2.5);
+    let whole = part.clone().scaled(2.5, |_| Extrapolation {
+        calls: 2.5,
+        seconds: 2.5,
+        all: ReplacedCalls {
+            calls: u64::MAX,
+            seconds: f64::INFINITY,
+        },
+    });
     assert_eq!((whole.cpu, whole.fixed), (2.5 * part.cpu, part.fixed));
     for (part, whole) in part.changes.iter().zip(&whole.changes) {
-        assert_eq!((whole.percent, whole.advised), (part.percent, part.advised));
+        assert!((whole.percent - part.percent).abs() < 1e-9);
+        assert_eq!(whole.is_advised(), part.is_advised());
         assert!(
             (whole.seconds - 2.5 * part.seconds).abs() < 1e-9
                 && (whole.calls - part.calls * 5 / 2).abs() <= 1
         );
     }
+}
+
+/// A part of a run may be too short for an estimate although the run is not.
+#[test]
+fn an_estimate_is_long_enough_if_the_whole_run_is() {
+    let detail = detail_of_calls(1000, 3000);
+    let part = at_prices(&detail, &BTreeMap::new(), 0.1, 0.1, None);
+    assert!(find_change(&part, "combine-stat").is_too_short());
+    let whole = part.scaled(4.0, |_| Extrapolation {
+        calls: 4.0,
+        seconds: 4.0,
+        all: ReplacedCalls {
+            calls: 16_000,
+            seconds: 0.048,
+        },
+    });
+    let combine = find_change(&whole, "combine-stat");
+    assert!(
+        !combine.is_too_short() && combine.is_advised(),
+        "{combine:?}"
+    );
 }
 
 #[test]
@@ -235,7 +264,10 @@ fn without_calls_there_are_no_savings() {
     assert_eq!(what.changes.len(), 11);
     for change in &what.changes {
         assert!(
-            change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised,
+            change.calls == 0
+                && change.seconds == 0.0
+                && change.percent == 0.0
+                && !change.is_advised(),
             "{change:?}"
         );
     }
@@ -267,7 +299,7 @@ fn raw_tables_replace_system_time_and_cost_some() {
 fn raw_tables_are_not_advised_for_few_files() {
     let detail = detail(10);
     let asked = metadata_calls(&detail, |_| Some(b"ext4".to_vec()));
-    assert!(!find_change(&at_prices(&detail, &asked, 0.0, 0.0, None), "raw-tables").advised);
+    assert!(!find_change(&at_prices(&detail, &asked, 0.0, 0.0, None), "raw-tables").is_advised());
 }
 
 #[test]
@@ -283,7 +315,7 @@ fn changes_that_rest_on_few_calls_or_little_time_are_too_short_to_estimate() {
         let what = at_prices(&detail, &BTreeMap::new(), 0.0, 0.0, None);
         let combine = find_change(&what, "combine-stat");
         assert_eq!(
-            (combine.is_too_short(), combine.advised),
+            (combine.is_too_short(), combine.is_advised()),
             (is_too_short, !is_too_short),
             "{files} files, {nanos} ns a call: {combine:?}"
         );
@@ -308,8 +340,8 @@ proptest! {
             prop_assert!(change.seconds <= in_calls + user + 1e-9, "{:?}", change);
             prop_assert!(change.seconds <= what.cpu + 1e-9, "{:?}", change);
             prop_assert!(change.percent <= 100.0 + 1e-9, "{:?}", change);
-            prop_assert!(change.overhead <= in_calls + user + 1e-9 || !change.advised, "{:?}", change);
-            prop_assert!(!change.advised || !change.is_too_short(), "{:?}", change);
+            prop_assert!(change.overhead <= in_calls + user + 1e-9 || !change.is_advised(), "{:?}", change);
+            prop_assert!(!change.is_advised() || !change.is_too_short(), "{:?}", change);
         }
     }
 }

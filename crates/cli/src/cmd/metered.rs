@@ -5,11 +5,13 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
+use gate::Errno;
 use gate::file::{Permissions, Writer};
 use show::table::TableStyle;
 
 use crate::error::Error;
 use crate::out::Out;
+use crate::ranks::check_own_output;
 
 /// The destination of the report.
 pub(crate) enum ReportTarget<'a> {
@@ -24,12 +26,14 @@ impl<'a> ReportTarget<'a> {
     /// Opens the destination before the command runs, so that an error ends fathom first: the file
     /// of `-o`; otherwise standard output for machine formats, and standard error for text.
     pub(crate) fn begin(
+        command: &str,
         output: Option<&'a OsStr>,
         is_for_programs: bool,
     ) -> Result<ReportTarget<'a>, Error> {
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(ReportTarget::Stdout),
             Some(name) => {
+                check_own_output(command, name)?;
                 let cannot = |e| Error::write("cannot write the report to", name, e, "");
                 Ok(ReportTarget::File(
                     Writer::create(name, Permissions::Public).map_err(cannot)?,
@@ -50,12 +54,19 @@ impl<'a> ReportTarget<'a> {
     ) -> Result<(), Error> {
         match self {
             ReportTarget::File(mut file, name) => {
-                let next =
-                    format!("check the free space; the command itself exited with status {status}");
+                let exited = format!("the command itself exited with status {status}");
+                let next = format!("check the free space; {exited}");
                 file.write_all(text(TableStyle::default()).as_bytes())
                     .map_err(|e| Error::write("cannot write the report to", name, e, &next))?;
-                file.publish()
-                    .map_err(|e| Error::write("cannot write the report to", name, e, &next))
+                file.publish().map_err(|e| {
+                    let next = match e {
+                        Errno::ENOENT => format!(
+                            "the directory, or the temporary file in it, was removed; {exited}"
+                        ),
+                        _ => next,
+                    };
+                    Error::write("cannot write the report to", name, e, &next)
+                })
             }
             // JSON contains unescaped names: escape control characters on a terminal.
             ReportTarget::Stdout if out.json => {

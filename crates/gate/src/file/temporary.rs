@@ -1,6 +1,7 @@
 //! Temporary names, which are removed when the process ends, also when a signal ends it.
 
 use std::ffi::{CStr, CString};
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -55,10 +56,13 @@ impl Temporary {
     ) -> Result<Temporary> {
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Processes on several hosts can have the same id.
+        let random = RandomState::new().hash_one(()) as u32;
         let mut own = Temporary::named(dir, CString::default());
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
+            own.name =
+                c_string(format!(".fathom-{:x}-{random:x}-{n:x}", std::process::id()).as_bytes())?;
             if statx(
                 &own.dir,
                 &own.name,

@@ -12,7 +12,7 @@ use crate::fs::{
     sync_file_range, write,
 };
 use crate::long::{c_string, open_long, split_path, statx_long};
-use crate::scratch::direct_alignment;
+use crate::scratch::{direct_alignment, flock};
 use crate::trust::{ACL, has_acl};
 use crate::xattr::getxattrat;
 use crate::{Errno, Fd, Result};
@@ -554,27 +554,32 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
 
 /// Gives an `O_TMPFILE` a name that exists, replacing the file. linkat(2) cannot replace, so the
 /// file first gets a temporary name, and is renamed. The temporary name depends only on the final
-/// name, so that the next process removes the file that a killed process left. A process that
-/// writes the same file at the same time may remove the temporary name: then the function tries
-/// again.
+/// name, so that the next process removes the file that a killed process left. While a different
+/// process publishes the same file, the file gets a unique name: an `O_TMPFILE` whose only name was
+/// removed cannot be linked again (`ENOENT`), so neither process may remove the other's name.
 fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
-    const TRIES: u32 = 100;
+    // The kernel releases the lock when this process ends. A file system without locks is no error.
+    let _ = flock(fd);
+    let make = |dir: &Fd, name: &CStr| link(fd, dir, name);
     let mut temporary = Temporary::named(dir, c_string(temporary_name(name).as_bytes())?);
-    for _ in 0..TRIES {
-        match temporary.make(|dir, name| link(fd, dir, name)) {
-            Ok(()) => {}
-            Err(Errno::EEXIST) => {
-                let _ = unlinkat(&temporary.dir, &temporary.name);
-                continue;
-            }
-            Err(e) => return Err(e),
-        }
-        match temporary.rename(name) {
-            Err(Errno::ENOENT) => {}
-            other => return other,
-        }
+    let mut made = temporary.make(make);
+    if made == Err(Errno::EEXIST) && is_left_behind(&temporary.dir, &temporary.name) {
+        let _ = unlinkat(&temporary.dir, &temporary.name);
+        made = temporary.make(make);
     }
-    Err(Errno::EEXIST)
+    if made == Err(Errno::EEXIST) {
+        let dir = openat(&temporary.dir, c".", Open::DIRECTORY)?;
+        temporary = Temporary::create_unique(dir, make)?;
+        made = Ok(());
+    }
+    made?;
+    temporary.rename(name)
+}
+
+/// Whether no process holds the lock of a file, because the process that created it has ended.
+fn is_left_behind(dir: &Fd, name: &CStr) -> bool {
+    let file = openat(dir, name, Open::WRONLY | Open::NOFOLLOW | Open::NONBLOCK);
+    file.is_ok_and(|file| flock(&file).is_ok())
 }
 
 /// A temporary name for a file: an FNV-1a hash of the final name, so that files get different
@@ -641,6 +646,24 @@ mod tests {
             Writer::create(dir.as_os_str().as_bytes(), Permissions::Public).unwrap_err(),
             Errno::EISDIR
         );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// Several processes that replace the same file at the same time, such as the ranks of a job.
+    #[test]
+    fn the_temporary_name_of_a_running_process_is_kept() {
+        let dir = temporary_dir("running");
+        let path = dir.join("out");
+        std::fs::write(&path, "old").unwrap();
+        let other = dir.join(temporary_name(c"out"));
+        std::fs::write(&other, "other").unwrap();
+        let locked = open_long(other.as_os_str().as_bytes(), Open::WRONLY).unwrap();
+        flock(&locked).unwrap();
+        let mut writer = Writer::create(path.as_os_str().as_bytes(), Permissions::Public).unwrap();
+        writer.write_all(b"new").unwrap();
+        writer.publish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "other");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

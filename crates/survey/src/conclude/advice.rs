@@ -231,7 +231,7 @@ fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
             ChangeKind::Bulkstat { .. } => can_work(walking, EngineKind::Bulkstat),
             ChangeKind::Uring { .. } | ChangeKind::Spare(_) => true,
         };
-        change.advised
+        change.is_advised()
             && can_be_made
             && (5.0..=100.0).contains(&change.percent)
             && is_worthwhile(change.seconds, account.what_if.all())

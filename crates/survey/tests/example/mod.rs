@@ -472,7 +472,7 @@ fn account() -> AccountReport<'static> {
                     calls: 12_000,
                     seconds: 0.02,
                 },
-                advised: true,
+                obstacle: None,
             }],
         })),
         price_source: "measured here",

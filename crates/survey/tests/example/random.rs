@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use account::whatif::{ChangeKind, ReplacedCalls, WhatIf, WhatIfChange};
+use account::whatif::{ChangeKind, Obstacle, ReplacedCalls, WhatIf, WhatIfChange};
 use base::child::NoRun;
 use base::runs::Times;
 use mounts::Point as Mount;
@@ -76,8 +76,11 @@ fn change() -> impl Strategy<Value = WhatIfChange> {
             percent,
             overhead,
             elapsed,
-            advised,
-            basis: ReplacedCalls::default(),
+            obstacle: (!advised).then_some(Obstacle::Costlier),
+            basis: ReplacedCalls {
+                calls: 1000,
+                seconds: 1.0,
+            },
         }
     })
 }

@@ -15,6 +15,7 @@ use meter::attach::{Attach, AttachTarget};
 use probe::Call;
 use show::name::printable;
 use show::table::TableStyle;
+use show::units::duration;
 
 use super::show::formats::{folded, system_calls_csv};
 use super::show::intervals::IntervalLines;
@@ -41,13 +42,19 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // Check all options before the command runs, so that no error is reported only after the run.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
-    let report = ReportTarget::begin(args.output.as_deref(), is_for_programs)?;
+    let report = ReportTarget::begin("account", args.output.as_deref(), is_for_programs)?;
     let ready = |processes: usize| {
         let what = match processes {
             1 => "1 process".to_owned(),
             processes => format!("{processes} processes"),
         };
-        out.note(format_args!("attached to {what}; press Ctrl-C to stop"));
+        match args.duration {
+            Some(time) => out.note(format_args!(
+                "attached to {what} for {}",
+                duration(time.as_secs_f64())
+            )),
+            None => out.note(format_args!("attached to {what}; press Ctrl-C to stop")),
+        }
     };
     let mut lines = IntervalLines::default();
     let mut show = |row: &IntervalRow| lines.show(row);

@@ -130,10 +130,19 @@ fn table(changes: &[&FigureChange]) -> Table {
 fn percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent < 0.0 { "-" } else { "+" };
-    match percent.abs() < 9.95 {
-        true => format!("{percent:+.1} %"),
-        false => format!("{sign}{} %", count(percent.abs().round() as u64)),
+    match percent.abs() {
+        small if small < 9.95 => format!("{percent:+.1} %"),
+        // A rounded -100 % would say that nothing is left.
+        _ if ratio > 0.0 && percent < -99.5 => almost_all(percent),
+        large => format!("{sign}{} %", count(large.round() as u64)),
     }
+}
+
+/// A percentage above -100, with at least two decimals, and as many as it takes not to print -100.
+fn almost_all(percent: f64) -> String {
+    let texts = (2..=9).map(|places| format!("{percent:.places$} %"));
+    let mut texts = texts.filter(|text| !text.starts_with("-100"));
+    texts.next().unwrap_or_else(|| "-100 %".to_owned())
 }
 
 /// A value with its unit. Counts, such as calls, have no unit.
@@ -204,6 +213,20 @@ CHANGE OLD    NEW PERCENT FIGURE
             all.contains("\nWithin the spread\n") && all.contains(" read calls\n"),
             "{all}"
         );
+    }
+
+    #[test]
+    fn only_a_new_value_of_0_is_a_decrease_by_100_percent() {
+        for (ratio, text) in [
+            (0.0, "-100 %"),
+            (2.0 / 4002.0, "-99.95 %"),
+            (1e-6, "-99.9999 %"),
+            (0.004, "-99.60 %"),
+            (0.006, "-99 %"),
+            (1e-15, "-100 %"),
+        ] {
+            assert_eq!(percent(ratio), text, "{ratio}");
+        }
     }
 
     #[test]

@@ -45,7 +45,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     }
     let mut warnings: Vec<Warning> = all_runs.iter().filter_map(warn_of_empty_cells).collect();
-    let are_single = changes.is_some() && all_runs.iter().all(|runs| runs.names.len() == 1);
     let mut tables = join(all_runs);
     if changes.is_some() {
         // A table of ratios needs two programs. Runs of a single program are compared by their
@@ -70,12 +69,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             Error::new(message).with_hint("omit it: these files are compared by their figures")
         );
     }
-    if !are_single {
-        // Two files with one program each are compared by their figures, so a warning about ratios
-        // of short times would only confuse.
-        let pairs = comparisons.iter().flat_map(Comparison::pairs);
-        warnings.extend(pairs.flat_map(warn_of_short_times));
-    }
+    let pairs = comparisons.iter().flat_map(Comparison::pairs);
+    warnings.extend(pairs.flat_map(warn_of_short_times));
     if let Some(file) = &args.html {
         let page = html(&comparisons, changes.as_deref().map(|it| (it, names)));
         publish(file.as_bytes(), page.as_bytes())?;
@@ -114,7 +109,10 @@ fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureC
         add_absent_calls(&mut before, new_figures, old.count);
         add_absent_calls(&mut after, old_figures, new.count);
     }
-    Some(compare(&before, &after))
+    let mut changes = compare(&before, &after);
+    // Programs that were given different names are no figures that one file lacks.
+    changes.retain(|it| !it.name.starts_with("program ") || it.verdict() != Verdict::Missing);
+    Some(changes)
 }
 
 /// Whether a time has changed. In a file with one run, the spread is the one within this run, so

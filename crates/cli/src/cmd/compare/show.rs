@@ -242,7 +242,7 @@ pub(super) fn summary_table(pair: Pair<'_>) -> Table {
             averages: vec![String::new(); 2],
         }));
     }
-    stats::table(&heads, &rows, |ratio| format!("{ratio:.2}"))
+    stats::table(&heads, &rows, times)
 }
 
 /// Number of decimals of times: at least 2, as in the papers, and more if the shortest time would
@@ -263,13 +263,14 @@ fn value(value: Option<f64>, measure: Measure, places: usize) -> String {
     }
 }
 
-/// A ratio with two decimals, as in the papers. A ratio below 0.1 is in scientific notation.
+/// A ratio with two decimals, as in the papers; below 0.01, with two significant digits.
 pub(super) fn times(ratio: f64) -> String {
-    if ratio >= 0.1 {
-        format!("{ratio:.2}")
-    } else {
-        format!("{ratio:.2e}")
-    }
+    const MOST: f64 = 9.0;
+    let places = match ratio > 0.0 && ratio < 0.01 {
+        true => (1.0 - ratio.log10().floor()).min(MOST) as usize,
+        false => 2,
+    };
+    format!("{ratio:.places$}")
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -413,6 +414,15 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
         assert_eq!(full, expected);
         let summary = text(&comparison, TableStyle::default(), true);
         assert!(summary.contains("old takes longer.\n\nTime "), "{summary}");
+    }
+
+    #[test]
+    fn ratios_have_one_format() {
+        let shown = [7.384, 0.1, 0.0853, 0.0, 0.008_53, 1e-12].map(times);
+        assert_eq!(
+            shown,
+            ["7.38", "0.10", "0.09", "0.00", "0.0085", "0.000000000"]
+        );
     }
 
     #[test]

@@ -19,9 +19,9 @@ fathom pathsearch --files0 sh -c './tool >&2' | tar --null -T - -cf FILE  # arch
 fathom pathsearch --json -o FILE make  # write JSON for other programs";
 
 const METERS: &str = "\
-auto    The same as ptrace
-bpf     BPF programs on tracepoints; needs root, lowest overhead
-ptrace  ptrace(2) with a seccomp filter; reports every call, about 10 us per call";
+auto    ptrace, or bpf where ptrace is not permitted
+bpf     BPF programs on tracepoints; needs root, lowest overhead, times lookups
+ptrace  ptrace(2) with a seccomp filter; loses no call and no environment";
 
 const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; COMMAND and everything after it belong to the command.";
@@ -56,7 +56,9 @@ pub(crate) struct Pathsearch {
 
     /// Meter system calls with METER
     ///
-    /// For commands that make very many calls, bpf has less overhead. If it loses calls, a warning
+    /// ptrace stops each process until its calls and its environment are recorded; it takes about
+    /// 10 us per call, so the times of lookups are estimated from prices. bpf measures these times,
+    /// and has less overhead for commands that make very many calls. If it loses calls, a warning
     /// gives their number.
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let options = options(args)?;
     let to = match output {
         None if args.apply_path || args.files0 => None,
-        output => Some(ReportTarget::begin(output, out.json)?),
+        output => Some(ReportTarget::begin("pathsearch", output, out.json)?),
     };
     let environment = Environment::of_this_process();
     let report = Command::find(&args.command)

@@ -29,6 +29,7 @@ use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, publish};
 use crate::progress::Progress;
+use crate::ranks::check_own_output;
 
 const SCHEMA: &str = "fathom.survey/1";
 
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
     let mut page = args.page();
+    page.map_or(Ok(()), |page| check_own_output("survey", page))?;
     if let Some(Err(error)) = page.map(check_page) {
         if args.output.is_some() {
             return Err(error);

@@ -14,7 +14,8 @@ use super::costliest_calls;
 
 /// The table of system calls as CSV (RFC 4180), costliest first.
 pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> String {
-    let mut text = "system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos\n".to_owned();
+    let mut text =
+        "system_call,calls,errors,seconds,wait_calls,wait_seconds,errnos,ms_per_call\n".to_owned();
     for (name, gate) in costliest_calls(account).into_iter().take(most) {
         let errors = gate.errors.iter();
         let errnos = errors.map(|(errno, n)| format!("{}:{n}", errno.name()));
@@ -25,7 +26,8 @@ pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> Stri
         let wait_calls = waits.calls;
         let _ = writeln!(
             text,
-            "{name},{calls},{errors},{time},{wait_calls},{waited},{errnos}"
+            "{name},{calls},{errors},{time},{wait_calls},{waited},{errnos},{}",
+            gate.without(&waits).ms_per_call()
         );
     }
     text

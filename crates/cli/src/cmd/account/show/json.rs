@@ -8,7 +8,7 @@ use account::ledger::Sum;
 use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, FileRow, GateTotal, Groups, ProgramTotal};
 use account::waits::Wait;
-use account::whatif::WhatIfChange;
+use account::whatif::{Obstacle, WhatIfChange};
 use meter::call::CommandEnd;
 use show::json_object;
 use show::name::printable;
@@ -110,6 +110,7 @@ json_object!(RowShare<'_, ProgramTotal>, |share| {
     some "pid": share.row.pid,
     "processes": share.row.processes,
     "calls": share.row.sum.calls,
+    "wait_calls": share.row.wait_calls,
     "errors": share.row.sum.errors,
     "seconds": seconds(share.row.sum.nanos),
     "percent": share.row.sum.percent_of(share.all),
@@ -170,7 +171,8 @@ json_object!(Json<'_, WhatIfChange>, |change| {
     "saves_overhead_seconds": change.overhead,
     "elapsed_seconds": change.elapsed,
     "too_short": change.is_too_short(),
-    "advised": change.advised,
+    "advised": change.is_advised(),
+    "obstacle": change.obstacle.map(Obstacle::name),
     "how": super::how::how(change.kind),
 });
 

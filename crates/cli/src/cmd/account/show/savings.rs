@@ -1,7 +1,7 @@
 //! The estimated savings of changes, as text.
 
 use account::report::AccountReport;
-use account::whatif::WhatIfChange;
+use account::whatif::{Obstacle, WhatIfChange};
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 
@@ -77,9 +77,12 @@ pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
         cells.extend([
             count(u64::try_from(change.calls).unwrap_or_default()),
             duration(change.overhead.max(0.0)),
-            change.kind.name().to_owned(),
+            match change.is_advised() {
+                true => change.kind.name().to_owned(),
+                false => format!("{} (not advised)", change.kind.name()),
+            },
         ]);
-        let tone = match change.advised {
+        let tone = match change.is_advised() {
             true => RowColour::Plain,
             false => RowColour::Dim,
         };
@@ -102,7 +105,43 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
     )
 }
 
-/// The name of a change, and how to make the change or why it is impossible.
+/// The name of a change, and how to make the change or why it is not advised.
 pub(crate) fn explain_change(change: &WhatIfChange) -> String {
-    format!("{}: {}", change.kind.name(), how(change.kind))
+    let obstacle = match change.obstacle {
+        Some(Obstacle::FewFiles) => "not advised for fewer than 1,000 files; ",
+        Some(Obstacle::Device) => "impossible here, because the device cannot be opened; ",
+        Some(Obstacle::Costlier) | None => "", // `how` names both costs
+    };
+    format!("{}: {obstacle}{}", change.kind.name(), how(change.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use account::whatif::ChangeKind;
+
+    use super::super::tests::report;
+    use super::*;
+
+    #[test]
+    fn changes_that_are_not_advised_are_marked_with_the_reason() {
+        let mut account = report(b"/usr/bin/x");
+        for (obstacle, reason) in [
+            (
+                Obstacle::FewFiles,
+                "raw-tables: not advised for fewer than 1,000 files; on ext4",
+            ),
+            (
+                Obstacle::Device,
+                "raw-tables: impossible here, because the device cannot",
+            ),
+        ] {
+            let mut what_if = account.what_if.clone();
+            what_if.changes[0].kind = ChangeKind::RawTables { is_asked: true };
+            what_if.changes[0].obstacle = Some(obstacle);
+            account.what_if = Box::leak(Box::new(what_if));
+            let text = what_if_text(&account, TableStyle::default()).unwrap();
+            assert!(text.contains("raw-tables (not advised)\n"), "{text}");
+            assert!(text.contains(reason), "{text}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use show::units::{count, duration};
 use crate::out::seconds;
 
 use super::how::{advice, explain_meter};
-use super::savings::{elapsed_saving, saving_changes, too_short_sentence};
+use super::savings::{elapsed_saving, saving_changes};
 use super::waits::waits_sentence;
 use super::words::{average, line};
 use super::{calls_table, head};
@@ -117,18 +117,18 @@ pub(crate) fn screen_text(
 }
 
 fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
-    let changes = saving_changes(account).filter(|change| change.advised);
+    let changes = saving_changes(account).filter(|change| change.is_advised());
     let mut best: Vec<_> = changes.collect();
     // A change that avoids waits saves little CPU time, but may save most of the elapsed time.
     let saved = |change: &WhatIfChange| elapsed_saving(account, change).unwrap_or(change.seconds);
     best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
     best.truncate(SAVINGS);
     if best.is_empty() {
-        let none = too_short_sentence(account).map(|_| "too short to estimate");
-        return line(
-            style,
-            &format!("Possible savings: {}.", none.unwrap_or("none found")),
-        );
+        let none = match account.is_too_short() {
+            true => "too short to estimate",
+            false => "none found",
+        };
+        return line(style, &format!("Possible savings: {none}."));
     }
     let percent = match account.what_if.elapsed {
         Some(_) => "%ELAPSED",
@@ -316,6 +316,23 @@ mod tests {
         what_if_without(&mut account);
         let text = screen_text(&account, style, Rows::SCREEN, false);
         assert!(text.contains("SAVES %CPU CHANGE"), "{text}");
+    }
+
+    #[test]
+    fn a_long_run_without_savings_is_not_too_short() {
+        let mut account = report(b"/usr/bin/x");
+        let mut what_if = account.what_if.clone();
+        what_if.changes.remove(0);
+        account.what_if = Box::leak(Box::new(what_if));
+        let shown = |account: &AccountReport<'_>| savings(account, TableStyle::default());
+        assert_eq!(
+            shown(&account),
+            "Possible savings: too short to estimate.\n"
+        );
+        if let Some(open) = account.gates.get_mut("openat") {
+            open.sum.nanos = 514_000_000;
+        }
+        assert_eq!(shown(&account), "Possible savings: none found.\n");
     }
 
     /// Leaves only the first change, whose calls did not wait.

@@ -39,6 +39,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         program: path.to_vec(),
         processes: 3,
         sum,
+        wait_calls: 20,
         gates: BTreeMap::from([("openat", 120)]),
         pid: None,
     };
@@ -63,7 +64,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
             calls: 1900,
             seconds: 0.02,
         },
-        advised: true,
+        obstacle: None,
     };
     let short = WhatIfChange {
         kind: ChangeKind::Spare(PatternFix::KeepStat),

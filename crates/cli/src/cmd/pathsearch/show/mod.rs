@@ -9,9 +9,10 @@ use ::show::table::Align::{Left, Right};
 use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration};
 use account::figures::Figure;
+use gate::process::is_root;
 use pathsearch::{
-    ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, Prediction, RemoteScope,
-    Request, Search, SearchReport, Totals,
+    ClientBehavior, Count, DirectoryReport, ElementState, Fix, Kind, KindCounts, PathElement,
+    Prediction, RemoteScope, Request, Search, SearchReport, Totals,
 };
 
 use crate::json::Json;
@@ -35,8 +36,10 @@ json_object!(Report<'_>, |report| {
     "kinds": kind_counts(&report.0.kinds()),
     "predicted": Json(&report.0.prediction),
     "fixes": Json(&report.0.fixes[..]),
+    "path": Json(&report.0.path[..]),
     name "better_path": report.0.better_path.as_ref().map(|better| &better.path[..]),
     "meter": report.0.metered.meter,
+    "times": if report.0.is_estimate() { "estimated" } else { "measured" },
     "why": report.0.metered.choice.to_string(),
     "lost": report.0.metered.lost,
     "seconds": report.0.metered.real.as_secs_f64(),
@@ -192,6 +195,7 @@ impl ReportExtent {
 pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExtent) -> String {
     let most = extent.rows();
     let mut text = summary(report, style, extent == ReportExtent::All);
+    text += &useless_elements(&report.path).map_or(String::new(), |text| style.wrapped(&text));
     text += &fixes(report.worthwhile_fixes(), style);
     text += "\n";
     text += &prediction(&report.prediction, style, extent > ReportExtent::Brief);
@@ -209,6 +213,26 @@ pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExt
     text
 }
 
+/// A sentence about the missing and the duplicate directories of PATH; `None` if there are none.
+fn useless_elements(path: &[PathElement]) -> Option<String> {
+    let fault = |element: &PathElement| {
+        let dir = printable(&element.dir);
+        match element.state {
+            ElementState::Missing => Some(format!("{dir} does not exist")),
+            ElementState::Duplicate(first) => match path.get(first) {
+                Some(first) if first.dir != element.dir => {
+                    let first = printable(&first.dir);
+                    Some(format!("{dir} is the same directory as {first}"))
+                }
+                _ => Some(format!("{dir} is listed again")),
+            },
+            ElementState::Ok | ElementState::Unknown => None,
+        }
+    };
+    let faults: Vec<String> = path.iter().filter_map(fault).collect();
+    (!faults.is_empty()).then(|| format!("In PATH, {}.", faults.join("; ")))
+}
+
 fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
     let (totals, metered) = (&report.trace.totals, &report.metered);
     let (lookups, misses) = (totals.lookups, totals.misses);
@@ -218,10 +242,17 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         count(lookups),
         count(misses),
         match (misses, totals.nanos) {
-            // The meter subtracts the time of an empty call from each call, so the sum of the times
-            // can be 0.
+            // bpf subtracts the time of an empty call from each call, so the sum of the times can be
+            // 0.
             (0, _) | (_, 0) => String::new(),
-            (_, nanos) => format!(" and took {}", duration(seconds(nanos))),
+            (_, nanos) => {
+                let estimated = if report.is_estimate() {
+                    "an estimated "
+                } else {
+                    ""
+                };
+                format!(" and took {estimated}{}", duration(seconds(nanos)))
+            }
         },
         metered.meter,
     );
@@ -237,11 +268,12 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
         let [meter, real] =
             [metered.overhead, metered.real].map(|time| duration(time.as_secs_f64()));
         text += &format!(
-            " The meter took {meter} of the {real} that were measured, so the times, and the time of \
-             the command's own work, are unreliable{}.",
-            match metered.meter {
-                "bpf" => "",
-                _ => ": --meter bpf has less overhead, and needs root",
+            " The meter took {meter} of the {real} that were measured, so the time of the command's \
+             own work is unreliable{}.",
+            match (report.is_estimate(), is_root()) {
+                (false, _) => "",
+                (true, true) => ": --meter bpf has less overhead",
+                (true, false) => ": --meter bpf has less overhead, and needs root",
             }
         );
     }
@@ -529,9 +561,31 @@ mod tests {
                 saves_seconds: 0.05,
                 saves_seconds_here: 0.000_002,
             }],
+            path: Vec::new(),
             better_path: None,
             warnings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn missing_and_duplicate_directories_of_path_are_named() {
+        let element = |dir: &str, state| PathElement {
+            dir: dir.as_bytes().to_vec(),
+            state,
+            fstype: None,
+            network: false,
+        };
+        let mut sample = sample();
+        sample.path = vec![
+            element("/usr/bin", ElementState::Ok),
+            element("/none", ElementState::Missing),
+            element("/bin", ElementState::Duplicate(0)),
+            element("/usr/bin", ElementState::Duplicate(0)),
+        ];
+        let text = report(&sample, TableStyle::default(), ReportExtent::Brief);
+        let says = "In PATH, /none does not exist; /bin is the same directory as /usr/bin; /usr/bin is \
+                    listed again.\n";
+        assert!(text.contains(says), "{text}");
     }
 
     fn metered() -> Metered {
@@ -566,6 +620,7 @@ mod tests {
             text.contains(says) && text.contains("--meter bpf"),
             "{text}"
         );
+        assert_eq!(text.contains("needs root"), !is_root(), "{text}");
     }
 
     fn sample_prediction() -> Prediction {
@@ -604,7 +659,7 @@ mod tests {
     fn the_text_has_every_part_and_no_control_characters() {
         let text = report(&sample(), TableStyle::default(), ReportExtent::Full);
         for line in [
-            "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
+            "2 lookups by name, of which 1 failed (50 %) and took an estimated 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
             "/a\\x1b",
             "102 ms with cold caches",

@@ -114,6 +114,33 @@ fn versions_are_found_and_restored() {
     nights.run(&words).exits(0);
     assert_eq!(fs::read_to_string(to.join("srv/note")).unwrap(), "night 2");
     assert!(to.join("srv/moved/a").exists() && !to.join("srv/same").exists());
+    // A file that was deleted before the dump is not restored, though an earlier archive has it.
+    dir(at.join("none"));
+    for more in ["-n", "-q"] {
+        let words = ["restore", "--state", "state", "-C", "none", "--json", more];
+        let ran = nights.run(&[&words[..], &["same"]].concat()).exits(1);
+        let value = ran.json();
+        check(&value);
+        for count in ["files", "bytes", "links"] {
+            assert_eq!(value["result"][count], 0, "{ran}");
+        }
+        let known = format!("-C DIR -- {}", path("same"));
+        assert!(
+            ran.stderr.contains("the dump has no file of this name")
+                && ran.stderr.contains("restore --state state --at")
+                && ran.stderr.contains(&known),
+            "{ran}"
+        );
+    }
+    assert!(!at.join("none/srv/same").exists());
+    // A directory does not have its later name yet.
+    let early = ["restore", "--state", "state", "--at", "80h", "-C", "none"];
+    let ran = nights.run(&[&early[..], &["moved"]].concat()).exits(1);
+    assert!(
+        ran.stderr.contains("the dump has no file of this name")
+            && ran.stderr.contains("other dumps have it"),
+        "{ran}"
+    );
 }
 
 /// Dumps that began in the same second have a fraction in their dates, which `--at` accepts.

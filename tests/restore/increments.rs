@@ -305,7 +305,8 @@ fn selected_paths_equal_those_of_a_full_restore() {
                     .args(["--", gone]))
                 .exits(1);
                 assert!(
-                    ran.stderr.contains("no archive has a member of this name"),
+                    ran.stderr
+                        .contains("the tree of the last archive has no file of this name"),
                     "{ran}"
                 );
                 assert_eq!(fs::read_dir(some).unwrap().count(), 0);

@@ -106,7 +106,7 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         // /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
-        (NoSuchMember, _) => {
+        (NoSuchMember | NotInLastTree, _) => {
             "fathom list prints the members of an archive; fathom list --state DIR -- '*NAME*' finds files in all dumps"
         }
         (NotInUndamagedPart, _) => "fathom list --state DIR -- '*NAME*' finds files in all dumps",

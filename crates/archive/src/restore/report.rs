@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Warning;
 use gate::Errno;
+use gate::fs::{FileType, Statx};
 use gate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
-/// Numbers of members restored.
+/// Numbers of entries restored; those that a later archive removed or replaced do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the others are the kinds of members")]
 pub struct Counts {
@@ -43,6 +44,32 @@ impl Counts {
         self.removed += other.removed;
         self.renamed += other.renamed;
         self.skipped += other.skipped;
+    }
+
+    /// Counts a file or directory by its attributes. A name counts as a hard link as long as its
+    /// file has further names.
+    pub(super) fn add_seen(&mut self, seen: &Statx) {
+        match seen.file_type {
+            FileType::Directory => self.directories += 1,
+            _ if seen.nlink > 1 => self.links += 1,
+            FileType::Regular => {
+                self.files += 1;
+                // The allocated space excludes the holes of a sparse file.
+                self.bytes += seen.size.min(seen.blocks.saturating_mul(512));
+            }
+            FileType::Symlink => self.symlinks += 1,
+            _ => self.other += 1,
+        }
+    }
+
+    /// Subtracts restored entries that no longer exist.
+    fn subtract(&mut self, gone: Counts) {
+        self.files = self.files.saturating_sub(gone.files);
+        self.directories = self.directories.saturating_sub(gone.directories);
+        self.symlinks = self.symlinks.saturating_sub(gone.symlinks);
+        self.links = self.links.saturating_sub(gone.links);
+        self.other = self.other.saturating_sub(gone.other);
+        self.bytes = self.bytes.saturating_sub(gone.bytes);
     }
 }
 
@@ -99,6 +126,8 @@ impl RestoreProgress {
 pub(super) struct RestoreMessages {
     warnings: Vec<(u64, Warning)>,
     notes: Vec<Note>,
+    /// Restored entries that a later archive has removed or replaced.
+    pub(super) gone: Counts,
     /// Approximate memory use of the warnings, in bytes.
     size: usize,
     /// Number of warnings dropped for lack of memory.
@@ -162,6 +191,7 @@ impl RestoreMessages {
         }
         self.warnings.extend(others.into_iter().flatten());
         self.left_out += other.left_out;
+        self.gone.add(other.gone);
         other.notes.into_iter().for_each(|note| self.note(note));
     }
 
@@ -191,7 +221,12 @@ impl RestoreMessages {
         }
     }
 
-    pub(super) fn into_summary(mut self, counts: Counts, stopped: Option<Error>) -> RestoreSummary {
+    pub(super) fn into_summary(
+        mut self,
+        mut counts: Counts,
+        stopped: Option<Error>,
+    ) -> RestoreSummary {
+        counts.subtract(self.gone);
         self.warnings.sort_by_key(|(member, _)| *member);
         self.notes.sort_unstable();
         let warnings = self.warnings.into_iter().map(|(_, warning)| warning);

@@ -84,7 +84,7 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
         if !report.versions.is_empty() {
             out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
             // Print the command on one line, however long, so that the user can copy it.
-            out.note_table(|_| report.command(&Zone::local()) + "\n");
+            out.note_table(|_| format!("to restore one: {}\n", report.command(&Zone::local())));
         }
         Ok(())
     })

@@ -117,14 +117,14 @@ impl FoundVersions<'_> {
         out
     }
 
-    /// The command that restores the newest version of the first file.
+    /// The command that restores the newest version of the first file; empty without versions.
     pub(crate) fn command(&self, zone: &Zone) -> String {
         let Some(version) = self.versions.first() else {
             return String::new();
         };
         let (state, path) = (quoted(self.state), quoted(&literal(&version.path)));
         let at = self.last(version, zone);
-        format!("to restore one: fathom restore --state {state} --at '{at}' -C DIR -- {path}")
+        format!("fathom restore --state {state} --at '{at}' -C DIR -- {path}")
     }
 }
 

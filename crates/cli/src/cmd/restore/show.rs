@@ -21,8 +21,6 @@ pub(crate) struct RestoreReport<'a> {
     pub(crate) seconds: f64,
     /// Whether the archives are parts of one dump.
     pub(crate) are_parts: bool,
-    /// Whether there are several archives, of which later ones replace files of earlier ones.
-    pub(crate) are_several: bool,
     /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
 }
@@ -175,11 +173,7 @@ pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
     let effects: String = effects
         .map(|(n, how)| format!("; {} {how}", count(n)))
         .collect();
-    let repeated = match report.are_several && counts.files > 0 {
-        true => "; a file in several archives counts each time",
-        false => "",
-    };
-    format!("{what} ({}) {how}{effects}{repeated}", sized(counts.bytes))
+    format!("{what} ({}) {how}{effects}", sized(counts.bytes))
 }
 
 #[cfg(test)]
@@ -206,7 +200,6 @@ mod tests {
                 steps,
                 seconds,
                 are_parts,
-                are_several: false,
                 ranks: None,
             })
         };
@@ -214,18 +207,6 @@ mod tests {
         assert_eq!(
             report(&restored, None, 0.5),
             "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed"
-        );
-        let chain = RestoreReport {
-            summary: &restored,
-            steps: None,
-            seconds: 0.5,
-            are_parts: false,
-            are_several: true,
-            ranks: None,
-        };
-        assert_eq!(
-            summary(&chain),
-            "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed; a file in several archives counts each time"
         );
         let counts = Counts {
             directories: 2,

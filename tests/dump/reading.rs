@@ -77,6 +77,24 @@ fn versions_are_found_and_restored() {
         missing.stderr.contains("no dump has a file of this name"),
         "{missing}"
     );
+    // Without catalogs, nothing is known about the files of the dumps.
+    let moved = dir(at.join("archives"));
+    for entry in fs::read_dir(at.join("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "parquet") && path.is_file() {
+            fs::copy(&path, moved.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let ran = nights.run(&["list", "--state", "archives", "--json", "--", "note"]);
+    let ran = ran.exits(1);
+    assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 2, "{ran}");
+    for part in [
+        "the catalogs of 4 of 4 dumps do not exist",
+        "'note': not found in the dumps whose catalogs can be read",
+        "fathom list ARCHIVE... -- '*NAME'",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {ran}");
+    }
     // Restore to standard output, also files that were renamed, linked or unchanged since.
     let one = |time: &str, name: &str| {
         let ran = nights.run(&[

@@ -80,6 +80,7 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         }
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
+        InNoCatalog => "fathom list ARCHIVE... -- '*NAME' searches the archives themselves",
         NoSuchMember => "fathom list without PATH prints all members",
         Damaged(ErrorKind::DamagedArchive {
             damage: Damage::FrameLost { .. },

@@ -41,7 +41,11 @@ impl Maker<'_> {
         path: &[u8],
         created: &CreatedPaths,
     ) {
-        self.counts.removed += remove(here, most_open, name, path, created, &mut self.remarks);
+        let removed = remove(here, most_open, name, path, created, &mut self.remarks);
+        self.counts.removed += removed;
+        if removed > 0 && !created.has(path) {
+            self.remarks.note_removed(path);
+        }
     }
 }
 

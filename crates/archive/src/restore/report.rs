@@ -88,6 +88,8 @@ pub enum Note {
     FirstIsIncrement,
     /// The first archive is identical to the second, and is restored only once.
     Repeated(Vec<u8>, Vec<u8>),
+    /// Existing entries that an increment removed: their number and the first paths.
+    RemovedExisting(u64, Vec<Vec<u8>>),
     /// The archives were given in a wrong order; they are restored in the order of this list.
     Reordered(Vec<Vec<u8>>),
 }
@@ -128,6 +130,8 @@ pub(super) struct RestoreMessages {
     notes: Vec<Note>,
     /// Restored entries that a later archive has removed or replaced.
     pub(super) gone: Counts,
+    /// Entries removed that existed before this restore: their number and the first paths.
+    removed_existing: (u64, Vec<Vec<u8>>),
     /// Approximate memory use of the warnings, in bytes.
     size: usize,
     /// Number of warnings dropped for lack of memory.
@@ -195,6 +199,17 @@ impl RestoreMessages {
         other.notes.into_iter().for_each(|note| self.note(note));
     }
 
+    /// Records that an entry was removed that existed before this restore.
+    pub(super) fn note_removed(&mut self, path: &[u8]) {
+        const MOST: usize = 10;
+        let (count, first) = &mut self.removed_existing;
+        *count += 1;
+        if first.len() < MOST {
+            let path = path.get(..RestoreMessages::LONGEST).unwrap_or(path);
+            first.push(path.to_vec());
+        }
+    }
+
     /// Warns of defects found while reading an archive.
     pub(super) fn defects(&mut self, archive: &[u8], defects: Vec<Defect>) {
         for Defect { member, at, damage } in defects {
@@ -227,6 +242,9 @@ impl RestoreMessages {
         stopped: Option<Error>,
     ) -> RestoreSummary {
         counts.subtract(self.gone);
+        if let (count @ 1.., first) = std::mem::take(&mut self.removed_existing) {
+            self.note(Note::RemovedExisting(count, first));
+        }
         self.warnings.sort_by_key(|(member, _)| *member);
         self.notes.sort_unstable();
         let warnings = self.warnings.into_iter().map(|(_, warning)| warning);

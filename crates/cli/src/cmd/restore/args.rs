@@ -95,7 +95,9 @@ pub(crate) struct Restore {
     /// Restore increments over existing files
     ///
     /// Increments remove files that they do not list. So without this option, several archives are
-    /// restored only into a new or empty directory. A single archive is always restored.
+    /// restored only into a new or empty directory. A single archive is always restored. Existing
+    /// entries that are not in the archives stay, except in directories that an increment has: a
+    /// status message names the removed ones.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// Wait until all data is on disk (syncfs)

@@ -91,6 +91,19 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
             return format!("'{archive}' is the same archive as '{same}', and is restored once")
                 .into();
         }
+        Note::RemovedExisting(removed, first) => {
+            let entries = plural(*removed, "existing entry", "existing entries");
+            let names: Vec<_> = first.iter().map(|name| printable(name)).collect();
+            let names = format!("'{}'", names.join("', '"));
+            let more = match removed.saturating_sub(first.len() as u64) {
+                0 => String::new(),
+                more => format!(" and {} more", count(more)),
+            };
+            return format!(
+                "removed {entries} that the increments do not list: {names}{more}; existing entries of directories that no increment has stay"
+            )
+            .into();
+        }
         Note::Reordered(archives) => {
             let order = names(archives);
             return format!(

@@ -66,9 +66,9 @@ fn each_member_is_printed_on_a_line() {
     let archive = place.path().join("a.tar");
     fs::write(&archive, small()).unwrap();
     let expected = "drwxrwxrwt joe/staff         0 2023-11-14 22:13:20 d/\n\
-                    -rwsr-xr-x 7/70000           4 2023-11-14 22:13:20 d/a\x1b[2J\n\
-                    lrwxrwxrwx joe/staff         0 2023-11-14 22:13:20 d/s -> to\nwhere\n\
-                    hrw-r--r-- joe/staff         0 2023-11-14 22:13:20 d/l link to d/a\x1b[2J\n";
+                    -rwsr-xr-x 7/70000           4 2023-11-14 22:13:20 d/a\\x1b[2J\n\
+                    lrwxrwxrwx joe/staff         0 2023-11-14 22:13:20 d/s -> to\\nwhere\n\
+                    hrw-r--r-- joe/staff         0 2023-11-14 22:13:20 d/l link to d/a\\x1b[2J\n";
     let listed = run(&mut fathom(args!["list", &archive])).exits(0);
     assert_eq!(String::from_utf8_lossy(&listed.stdout), expected);
     assert_eq!(listed.stderr, "");

@@ -82,7 +82,7 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     };
     out.report(FOUND_SCHEMA, &report, &found.warnings, || {
         if !report.versions.is_empty() {
-            out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
+            out.names(|to| to.write_all(&report.lines(&Zone::local())))?;
             // Print the command on one line, however long, so that the user can copy it.
             out.note_table(|_| format!("to restore one: {}\n", report.command(&Zone::local())));
         }
@@ -116,7 +116,7 @@ impl<'a> Printer<'a> {
     fn new(out: &'a Out) -> Printer<'a> {
         Printer {
             out,
-            lines: Lines::new(!out.on_terminal()),
+            lines: Lines::new(),
             buffer: Vec::new(),
             members: 0,
             bytes: 0,

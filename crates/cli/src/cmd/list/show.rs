@@ -93,10 +93,9 @@ impl FoundVersions<'_> {
         })
     }
 
-    /// A line for each version. `is_exact` is for files and pipes: names are not escaped.
-    pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
+    /// A line for each version.
+    pub(crate) fn lines(&self, zone: &Zone) -> Vec<u8> {
         let mut out = Vec::new();
-        let lines = Lines::new(is_exact);
         let last = self.versions.iter().map(|version| self.last(version, zone));
         let last: Vec<String> = last.collect();
         let width = last.iter().map(String::len).fold(19, usize::max);
@@ -111,7 +110,7 @@ impl FoundVersions<'_> {
             let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
             let dumps = version.dumps.len().to_string();
             line(&mut out, [&bytes, &time, &dumps, last]);
-            lines.name(&version.path, &mut out);
+            out.extend_from_slice(printable(&version.path).as_bytes());
             out.push(b'\n');
         }
         out
@@ -193,18 +192,13 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
 
 /// Formats members as lines that are aligned like those of `tar -tv`.
 pub(crate) struct Lines {
-    /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
-    is_exact: bool,
     /// The width of owner, group and size together: the maximum of the lines so far.
     width: usize,
 }
 
 impl Lines {
-    pub(crate) fn new(is_exact: bool) -> Lines {
-        Lines {
-            is_exact,
-            width: 19,
-        }
+    pub(crate) fn new() -> Lines {
+        Lines { width: 19 }
     }
 
     pub(crate) fn line(&mut self, member: &Member, out: &mut Vec<u8>) {
@@ -223,20 +217,13 @@ impl Lines {
         let time = utc(member.mtime.sec).replace('T', " ");
         out.extend_from_slice(&mode_text(member.kind, member.mode));
         out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
-        self.name(&member.path, out);
+        out.extend_from_slice(printable(&member.path).as_bytes());
         match member.kind {
             MemberKind::Symlink => out.extend_from_slice(b" -> "),
             MemberKind::Link => out.extend_from_slice(b" link to "),
             _ => {}
         }
-        self.name(&member.link, out);
+        out.extend_from_slice(printable(&member.link).as_bytes());
         out.push(b'\n');
-    }
-
-    fn name(&self, name: &[u8], out: &mut Vec<u8>) {
-        match self.is_exact {
-            true => out.extend_from_slice(name),
-            false => out.extend_from_slice(printable(name).as_bytes()),
-        }
     }
 }

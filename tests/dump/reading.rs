@@ -426,6 +426,13 @@ fn directories_that_are_no_archives_are_named() {
             "{ran}"
         );
     }
+    // The state directory of fathom dump --restic has a catalog, and no records.
+    let of_restic = place.path().join("of_restic");
+    file(of_restic.join("restic-0123456789abcdef.parquet"), 1);
+    let ran = nights.run(&["list", "--state", "of_restic"]).exits(0);
+    assert!(ran.stderr.contains("restic snapshots"), "{ran}");
+    let ran = nights.run(&["restore", "--state", "of_restic"]).refused();
+    assert!(ran.stderr.contains("restic snapshots"), "{ran}");
     // A name that no dump has.
     let out = dir(place.path().join("out"));
     let out = out.to_str().unwrap();

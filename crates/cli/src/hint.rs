@@ -14,7 +14,9 @@ use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use mounts::Incompleteness;
 
-pub(crate) use self::archives::{archive_hint, newest_catalog};
+pub(crate) use self::archives::{
+    ITS_SNAPSHOTS, archive_hint, has_snapshot_catalog, newest_catalog,
+};
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
 use crate::rank_warning::Reason;
 

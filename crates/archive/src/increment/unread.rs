@@ -28,7 +28,7 @@ impl UnreadEntries {
     const MOST: usize = 1000;
 
     /// Collects the unread entries from the warnings of a dump.
-    pub(crate) fn from_warnings(warnings: &[Warning]) -> UnreadEntries {
+    pub fn from_warnings(warnings: &[Warning]) -> UnreadEntries {
         let mut unread = UnreadEntries::default();
         for warning in warnings.iter().filter(|warning| is_loss(warning)) {
             match (&warning.path, warning.reason()) {

@@ -56,6 +56,7 @@ mod with_restic {
             );
         }
         let (mut options, _) = dump_options(args)?;
+        args.excludes.globs.note_unmatched(&options.sources, out);
         find_silent_mounts(args, &mut options)?;
         options.sources = restic::distinct_sources(options.sources);
         let absent = take_absent(&mut options.sources);

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .map_or(&b"-"[..], OsStrExt::as_bytes);
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read(&[])?.filter();
+    args.excludes.globs.note_unmatched(&[], out);
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;

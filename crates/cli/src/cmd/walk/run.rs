@@ -20,6 +20,7 @@ use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
 use super::sinks::ProgressSink;
 use crate::args::output::Format;
+use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
@@ -57,6 +58,9 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
         false => check_for_ranks(args),
     };
     let request = agree(team, checked.and(request))?;
+    if team.rank() == 0 {
+        args.excludes.globs.note_unmatched(&bytes(&args.dirs), out);
+    }
     if args.explain {
         if team.rank() > 0 {
             return Ok(0);

@@ -66,7 +66,7 @@ impl UnreadEntries {
         let is_concerned = |given: &Vec<u8>| {
             let wild = given.iter().position(|b| matches!(b, b'*' | b'?' | b'['));
             let before = split(&given[..wild.unwrap_or(given.len())]).0;
-            let dir = name(if wild.is_some() { before } else { given });
+            let dir = name(if wild.is_some() { before } else { &given[..] });
             self.has(&dir) || self.below(&dir).next().is_some()
         };
         !self.is_empty() && (names.is_empty() || !is_all_named || names.iter().any(is_concerned))

@@ -172,6 +172,26 @@ fn incomplete_dumps_are_listed_with_what_is_missing() {
 }
 
 #[test]
+fn restoring_an_incomplete_dump_warns() {
+    in_state(|dumps| {
+        dumps.dump(0, &[]);
+        dumps.dump(1, &["d1"]);
+        dir(dumps.ground.join("to"));
+        let restore = |more: &[&str]| {
+            let words = ["restore", "--state", "state", "-C", "to", "--overwrite"];
+            run(fathom(words).args(more).current_dir(dumps.ground))
+        };
+        for more in [&[][..], &["far/d1"], &["far/d1/f0"], &["*/f0"], &["-n"]] {
+            let ran = restore(more).exits(1);
+            let text = "the dump is incomplete: 1 entry could not be read when it was made";
+            assert!(ran.stderr.contains(text), "{ran}");
+            assert!(ran.stderr.contains("the last complete dump"), "{ran}");
+        }
+        restore(&["far/d0"]).exits(0);
+    });
+}
+
+#[test]
 fn the_last_complete_dump_is_not_pruned() {
     in_state(|dumps| {
         dumps.dump(0, &[]);

@@ -77,6 +77,24 @@ fn versions_are_found_and_restored() {
         missing.stderr.contains("no dump has a file of this name"),
         "{missing}"
     );
+    // Without catalogs, nothing is known about the files of the dumps.
+    let moved = dir(at.join("archives"));
+    for entry in fs::read_dir(at.join("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "parquet") && path.is_file() {
+            fs::copy(&path, moved.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let ran = nights.run(&["list", "--state", "archives", "--json", "--", "note"]);
+    let ran = ran.exits(1);
+    assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 2, "{ran}");
+    for part in [
+        "the catalogs of 4 of 4 dumps do not exist",
+        "'note': not found in the dumps whose catalogs can be read",
+        "fathom list ARCHIVE... -- '*NAME'",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {ran}");
+    }
     // Restore to standard output, also files that were renamed, linked or unchanged since.
     let one = |time: &str, name: &str| {
         let ran = nights.run(&[
@@ -114,6 +132,33 @@ fn versions_are_found_and_restored() {
     nights.run(&words).exits(0);
     assert_eq!(fs::read_to_string(to.join("srv/note")).unwrap(), "night 2");
     assert!(to.join("srv/moved/a").exists() && !to.join("srv/same").exists());
+    // A file that was deleted before the dump is not restored, though an earlier archive has it.
+    dir(at.join("none"));
+    for more in ["-n", "-q"] {
+        let words = ["restore", "--state", "state", "-C", "none", "--json", more];
+        let ran = nights.run(&[&words[..], &["same"]].concat()).exits(1);
+        let value = ran.json();
+        check(&value);
+        for count in ["files", "bytes", "links"] {
+            assert_eq!(value["result"][count], 0, "{ran}");
+        }
+        let known = format!("-C DIR -- {}", path("same"));
+        assert!(
+            ran.stderr.contains("the dump has no file of this name")
+                && ran.stderr.contains("restore --state state --at")
+                && ran.stderr.contains(&known),
+            "{ran}"
+        );
+    }
+    assert!(!at.join("none/srv/same").exists());
+    // A directory does not have its later name yet.
+    let early = ["restore", "--state", "state", "--at", "80h", "-C", "none"];
+    let ran = nights.run(&[&early[..], &["moved"]].concat()).exits(1);
+    assert!(
+        ran.stderr.contains("the dump has no file of this name")
+            && ran.stderr.contains("other dumps have it"),
+        "{ran}"
+    );
 }
 
 /// Dumps that began in the same second have a fraction in their dates, which `--at` accepts.
@@ -402,6 +447,13 @@ fn directories_that_are_no_archives_are_named() {
             "{ran}"
         );
     }
+    // The state directory of fathom dump --restic has a catalog, and no records.
+    let of_restic = place.path().join("of_restic");
+    file(of_restic.join("restic-0123456789abcdef.parquet"), 1);
+    let ran = nights.run(&["list", "--state", "of_restic"]).exits(0);
+    assert!(ran.stderr.contains("restic snapshots"), "{ran}");
+    let ran = nights.run(&["restore", "--state", "of_restic"]).refused();
+    assert!(ran.stderr.contains("restic snapshots"), "{ran}");
     // A name that no dump has.
     let out = dir(place.path().join("out"));
     let out = out.to_str().unwrap();

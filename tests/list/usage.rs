@@ -67,9 +67,9 @@ fn each_member_is_printed_on_a_line() {
     fs::write(&archive, small()).unwrap();
     // Times are local, like those of ls and tar.
     let expected = "drwxrwxrwt joe/staff            0 2023-11-14 23:13:20 d/\n\
-                    -rwsr-xr-x 7/70000              4 2023-11-14 23:13:20 d/a\x1b[2J\n\
-                    lrwxrwxrwx joe/staff            0 2023-11-14 23:13:20 d/s -> to\nwhere\n\
-                    hrw-r--r-- joe/staff            0 2023-11-14 23:13:20 d/l link to d/a\x1b[2J\n";
+                    -rwsr-xr-x 7/70000              4 2023-11-14 23:13:20 d/a\\x1b[2J\n\
+                    lrwxrwxrwx joe/staff            0 2023-11-14 23:13:20 d/s -> to\\nwhere\n\
+                    hrw-r--r-- joe/staff            0 2023-11-14 23:13:20 d/l link to d/a\\x1b[2J\n";
     let listed = run(fathom(args!["list", &archive]).env("TZ", "XXX-1")).exits(0);
     assert_eq!(String::from_utf8_lossy(&listed.stdout), expected);
     let listed = run(&mut fathom(args!["list", &archive])).exits(0);

@@ -263,6 +263,34 @@ fn files_that_a_user_cannot_read_are_warnings() {
     });
 }
 
+/// The metrics of a failed run have the time of the last complete snapshot.
+#[test]
+fn the_time_of_the_last_complete_snapshot_is_kept() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(ground.join("tree/f"), 10);
+        let words = || args!["tree", "--metrics", "m.prom"];
+        let last = || {
+            let text = fs::read_to_string(ground.join("m.prom")).unwrap();
+            let name = "fathom_dump_last_complete_dump_timestamp_seconds{";
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.map(str::to_owned)
+        };
+        let mut failing = dump_command(ground, words());
+        failing.env("RESTIC_PASSWORD", "wrong");
+        run(&mut failing).exits(2);
+        assert_eq!(last(), None);
+        dump(ground, words());
+        let first = last();
+        assert!(first.is_some());
+        run(&mut failing).exits(2);
+        assert_eq!(last(), first);
+    });
+}
+
 /// A core dump does not contain the password, and a debugger of the same user cannot read it.
 #[test]
 fn memory_with_a_password_is_hidden() {

@@ -266,6 +266,18 @@ fn absolute_globs_below_a_relative_directory_are_refused() {
     ] {
         run(fathom(command).current_dir(&at)).exits(0);
     }
+    // Other globs that match nothing, by their beginning, are noted.
+    for command in [
+        args!["walk", &at, "--exclude", "/www"].to_vec(),
+        args!["walk", "srv", "--exclude", "./www"].to_vec(),
+        args!["dump", at.join("srv"), "-o", &output, "--exclude", "/www"].to_vec(),
+    ] {
+        let ran = run(fathom(command).current_dir(&at)).exits(0);
+        assert!(
+            ran.stderr.contains("www matches nothing: the paths"),
+            "{ran}"
+        );
+    }
 }
 
 #[test]

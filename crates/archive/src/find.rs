@@ -54,13 +54,13 @@ type Version = (Vec<u8>, u32, u64, (i64, u32));
 pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     let mut versions: HashMap<Version, Vec<usize>> = HashMap::new();
     let (mut warnings, mut is_found) = (Vec::new(), vec![false; paths.len()]);
+    let mut without_catalog: Vec<&[u8]> = Vec::new();
     for (at, dump) in history.dumps().iter().enumerate() {
         if dump.status() == ArchiveStatus::Missing {
             continue;
         }
         let Some((catalog, reader)) = dump.open_catalog(history.state()) else {
-            let archive = dump.archive.as_deref().unwrap_or(b"-");
-            warnings.push(Warning::about(archive, WarningKind::NoCatalog));
+            without_catalog.push(dump.archive.as_deref().unwrap_or(b"-"));
             continue;
         };
         for (path, is_found) in paths.iter().zip(&mut is_found) {
@@ -84,7 +84,20 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         }
     }
     let unmet = paths.iter().zip(is_found).filter(|(_, is_found)| !is_found);
-    warnings.extend(unmet.map(|(path, _)| Warning::about(path, WarningKind::InNoDump)));
+    let is_everything_read = warnings.is_empty() && without_catalog.is_empty();
+    warnings.extend(match without_catalog[..] {
+        [] => None,
+        [archive] => Some(Warning::about(archive, WarningKind::NoCatalog)),
+        [..] => {
+            let (dumps, all) = (without_catalog.len(), history.dumps().len());
+            Some(Warning::general(WarningKind::NoCatalogs { dumps, all }))
+        }
+    });
+    let reason = match is_everything_read {
+        true => WarningKind::InNoDump,
+        false => WarningKind::InNoCatalog,
+    };
+    warnings.extend(unmet.map(|(path, _)| Warning::about(path, reason.clone())));
     let version = |((path, mode, size, (sec, nsec)), dumps)| FileVersion {
         path,
         mode,

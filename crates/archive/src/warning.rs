@@ -70,8 +70,13 @@ pub enum WarningKind {
     CatalogNotKept(ErrorKind),
     #[error("no catalog of this dump is kept; fathom list prints what is in its archive")]
     NoCatalog,
+    /// Number of dumps without a catalog, of all dumps.
+    #[error("the catalogs of {dumps} of {all} dumps do not exist, so their files are not found")]
+    NoCatalogs { dumps: usize, all: usize },
     #[error("no dump has a file of this name")]
     InNoDump,
+    #[error("not found in the dumps whose catalogs can be read")]
+    InNoCatalog,
     #[error("the archive does not exist")]
     ArchiveMissing,
     #[error("another file has the path of the archive")]

@@ -140,15 +140,8 @@ impl DumpTime {
         if let Some(date) = Date::parse(text) {
             return Some(DumpTime::Date(date));
         }
-        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let unit = match unit {
-            "h" => 3600,
-            "d" => 86_400,
-            "w" => 7 * 86_400,
-            _ => return None,
-        };
-        let number: u32 = number.parse().ok()?;
-        Some(DumpTime::Ago(i64::from(number).saturating_mul(unit)))
+        let seconds = i64::try_from(duration(text)?);
+        Some(DumpTime::Ago(seconds.unwrap_or(i64::MAX)))
     }
 
     /// The last moment of the given day, minute or second. `now` is the current time, in seconds
@@ -170,6 +163,32 @@ pub(crate) fn named_day(text: &str) -> Option<i64> {
         "yesterday" => Some(1),
         _ => None,
     }
+}
+
+/// A duration in seconds: the sum of numbers with units, such as `1d 12h`.
+pub(crate) fn duration(text: &str) -> Option<u64> {
+    let (mut sum, mut rest) = (0_u64, text);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, tail) = tail.split_at(unit);
+        let seconds = match unit {
+            "s" | "sec" | "second" | "seconds" => 1,
+            "m" | "min" | "minute" | "minutes" => 60,
+            "h" | "hour" | "hours" => 3600,
+            "d" | "day" | "days" => 86_400,
+            "w" | "week" | "weeks" => 7 * 86_400,
+            // Mean lengths of month and year in the Gregorian calendar, as in fd.
+            "M" | "month" | "months" => 2_630_016,
+            "y" | "year" | "years" => 31_557_600,
+            _ => return None,
+        };
+        let number: u64 = number.parse().ok()?;
+        sum = sum.checked_add(number.checked_mul(seconds)?)?;
+        rest = tail.trim_start();
+    }
+    Some(sum).filter(|_| !text.is_empty())
 }
 
 /// The accepted forms of dates, for messages.
@@ -324,6 +343,8 @@ mod tests {
             ("2d", now - 172_800),
             ("1w", now - 604_800),
             ("3h", now - 10_800),
+            ("30min", now - 1800),
+            ("1d 12h", now - 129_600),
             ("latest", i64::MAX),
             ("2026-11-27", 1_795_820_399),
         ] {

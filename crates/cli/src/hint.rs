@@ -16,7 +16,9 @@ use mounts::Incompleteness;
 use mounts::root::OtherNamespace;
 use show::shell::quoted;
 
-pub(crate) use self::archives::{archive_hint, newest_catalog};
+pub(crate) use self::archives::{
+    ITS_SNAPSHOTS, archive_hint, has_snapshot_catalog, newest_catalog,
+};
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
 use crate::rank_warning::Reason;
 
@@ -85,6 +87,7 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
         }
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
+        InNoCatalog => "fathom list ARCHIVE... -- '*NAME' searches the archives themselves",
         NoSuchMember => "fathom list without PATH prints all members",
         Damaged(ErrorKind::DamagedArchive {
             damage: Damage::FrameLost { .. },
@@ -111,7 +114,7 @@ fn hint_for_restore(reason: &NotRestored, errno: Option<Errno>) -> Option<&'stat
         // /proc/self/fd.
         (Mode | Xattrs(_) | StaleXattrs | Acl, Some(Errno::ENOENT)) => "mount /proc",
         (InTheWay, Some(Errno::EPERM)) => "lsattr shows whether it is immutable",
-        (NoSuchMember, _) => {
+        (NoSuchMember | NotInLastTree, _) => {
             "fathom list prints the members of an archive; fathom list --state DIR -- '*NAME*' finds files in all dumps"
         }
         (NotInUndamagedPart, _) => "fathom list --state DIR -- '*NAME*' finds files in all dumps",

@@ -21,6 +21,7 @@ use crate::args::Command;
 use crate::args::monitor::MonitorArgs;
 use crate::error::Outcome;
 use crate::facts::{Fact, Facts};
+use crate::input::whole;
 use crate::out::{Out, write_file};
 
 /// Warning: the outcome of a run could not be written. The command itself may have succeeded.
@@ -38,6 +39,9 @@ impl WarningReason for NotWritten {}
 /// be able to read it.
 const EVERYBODY: Permissions = Permissions::Exactly(0o644);
 
+const LAST_COMPLETE: &str = "last_complete_dump_timestamp_seconds";
+const LAST_COMPLETE_HELP: &str = "When the last dump began in which everything was read";
+
 /// Monitors the run of a command until its end.
 pub(crate) struct Monitor<'a> {
     args: &'a MonitorArgs,
@@ -45,15 +49,17 @@ pub(crate) struct Monitor<'a> {
     /// Labels of all metrics that say what the run works on, such as the sources of a dump.
     about: Vec<(&'static str, String)>,
     state: Option<&'a [u8]>,
+    /// Whether the dump is a snapshot in a restic repository, which has no record.
+    is_snapshot: bool,
     began: Time,
     start: Instant,
 }
 
 impl<'a> Monitor<'a> {
     /// Starts monitoring, if the command supports it and an option requests it.
-    pub(crate) fn begin(command: &'a Command) -> Option<Monitor<'a>> {
+    pub(crate) fn begin(given: &'a Command) -> Option<Monitor<'a>> {
         let shown = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
-        let (args, command, mut about, state) = match command {
+        let (args, command, mut about, state) = match given {
             Command::Dump(args) => {
                 let sources: Vec<String> =
                     args.sources.iter().map(|source| shown(source)).collect();
@@ -77,11 +83,13 @@ impl<'a> Monitor<'a> {
             _ => return None,
         };
         about.extend(state.map(|state| ("state", shown(state))));
+        let is_snapshot = matches!(given, Command::Dump(args) if args.restic.is_some());
         (args.report.is_some() || args.metrics.is_some()).then(|| Monitor {
             args,
             command,
             about,
             state: state.map(|state| state.as_bytes()),
+            is_snapshot,
             began: Moment::now().time(),
             start: Instant::now(),
         })
@@ -90,10 +98,13 @@ impl<'a> Monitor<'a> {
     /// Writes the outcome of the run. A failed write becomes a warning.
     pub(crate) fn finish(self, done: Outcome, out: &Out) -> Outcome {
         self.add_outcome(&done, &out.facts);
-        if let Some(state) = self.state {
+        if let Some(state) = self.state.filter(|_| !self.is_snapshot) {
             add_state(state, &out.facts);
         }
-        let facts = out.facts.take();
+        let mut facts = out.facts.take();
+        if self.is_snapshot && !facts.iter().any(|fact| fact.name == LAST_COMPLETE) {
+            facts.extend(self.last_complete());
+        }
         let mut failed = Vec::new();
         if let Some(path) = &self.args.report {
             let mut line = self.line(&done, &facts).to_string();
@@ -117,6 +128,38 @@ impl<'a> Monitor<'a> {
         let warnings: Vec<Warning> = warnings.collect();
         out.warn(&warnings);
         done.map(|found| found + warnings.len())
+    }
+
+    /// The time of the last complete snapshot, from the metrics of an earlier run: without a record
+    /// of snapshots, a failed run has no other source.
+    fn last_complete(&self) -> Option<Fact> {
+        const MOST: usize = 1 << 20;
+        let path = self.args.metrics.as_ref()?.as_bytes();
+        if path == b"-" {
+            return None;
+        }
+        let text = whole(path, MOST, "cannot read", "").ok()?;
+        let before = format!("{} ", self.sample(LAST_COMPLETE, &[]));
+        let mut lines = str::from_utf8(&text).ok()?.lines();
+        let value = lines.find_map(|line| line.strip_prefix(&before))?;
+        Some(Fact {
+            name: LAST_COMPLETE,
+            help: LAST_COMPLETE_HELP,
+            labels: Vec::new(),
+            value: value.parse::<i64>().ok()?.into(),
+        })
+    }
+
+    /// The name of a metric with its labels.
+    fn sample(&self, name: &str, labels: &[(&'static str, String)]) -> String {
+        let labels = self.about.iter().chain(labels);
+        let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let labels = match &labels[..] {
+            "" => labels,
+            _ => format!("{{{labels}}}"),
+        };
+        format!("fathom_{}_{name}{labels}", self.command)
     }
 
     fn add_outcome(&self, done: &Outcome, facts: &Facts) {
@@ -194,19 +237,18 @@ impl<'a> Monitor<'a> {
             }
             let _ = writeln!(text, "# HELP {name} {}.", fact.help);
             for one in facts.iter().filter(|one| one.name == fact.name) {
-                let labels = self.about.iter().chain(&one.labels);
-                let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-                let labels = labels.collect::<Vec<_>>().join(",");
-                let labels = if labels.is_empty() {
-                    labels
-                } else {
-                    format!("{{{labels}}}")
-                };
-                let _ = writeln!(text, "{name}{labels} {}", one.value);
+                let sample = self.sample(one.name, &one.labels);
+                let _ = writeln!(text, "{sample} {}", one.value);
             }
         }
         text + "# EOF\n"
     }
+}
+
+/// Records when a complete snapshot in a restic repository began.
+#[cfg(feature = "restic")]
+pub(crate) fn add_complete_snapshot(began: Time, facts: &Facts) {
+    facts.add(LAST_COMPLETE, LAST_COMPLETE_HELP, began.sec);
 }
 
 /// Escapes the value of a label.
@@ -245,12 +287,7 @@ fn add_state(state: &[u8], facts: &Facts) {
     let is_complete = |at: usize| dumps[at].unread.is_empty() && !history.needs_damaged(at);
     let complete = (0..dumps.len()).rev().find(|&at| is_complete(at));
     if let Some(complete) = complete.map(|at| &dumps[at]) {
-        let help = "When the last dump began in which everything was read";
-        facts.add(
-            "last_complete_dump_timestamp_seconds",
-            help,
-            complete.date.sec,
-        );
+        facts.add(LAST_COMPLETE, LAST_COMPLETE_HELP, complete.date.sec);
     }
 }
 
@@ -271,6 +308,7 @@ mod tests {
             command: "mounts",
             about: Vec::new(),
             state: None,
+            is_snapshot: false,
             began: Time::default(),
             start: Instant::now(),
         };

@@ -1,4 +1,4 @@
-//! Warnings of other ranks of an MPI job, which are sent as text.
+//! Warnings as text: those of other ranks of an MPI job, and those with a hint of their own.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) struct RankWarning {
     reason: Reason,
 }
 
-/// The reason of a warning from a different rank, as text.
+/// The reason of a warning, as text.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Reason {
@@ -26,6 +26,20 @@ pub(crate) struct Reason {
     hides_entries: bool,
     includes_errno: bool,
     pub(crate) hint: Option<String>,
+}
+
+impl Reason {
+    /// A reason with its hint.
+    pub(crate) fn new(text: String, hint: Option<String>) -> Reason {
+        Reason {
+            text,
+            consequence: None,
+            explains_errno: false,
+            hides_entries: false,
+            includes_errno: false,
+            hint,
+        }
+    }
 }
 
 impl WarningReason for Reason {

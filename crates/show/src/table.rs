@@ -92,6 +92,8 @@ pub struct Table {
     columns: Vec<(String, Align)>,
     /// The number of columns from the left that are essential.
     kept: usize,
+    /// The column that identifies the row; the first text column if `None`.
+    identifying: Option<usize>,
     /// The text of all cells, each of which ends at an offset in `ends`.
     text: String,
     ends: Vec<usize>,
@@ -114,7 +116,14 @@ impl Table {
             widths: heads.iter().map(|(head, _)| columns(head)).collect(),
             columns: heads,
             kept: 0,
+            identifying: None,
         }
+    }
+
+    /// Declares the column that identifies the row: it is shortened in the middle, and never
+    /// omitted.
+    pub fn identify_by(&mut self, column: usize) {
+        self.identifying = Some(column);
     }
 
     /// Declares the first columns essential: before an essential column is omitted, the column that
@@ -176,7 +185,7 @@ impl Table {
 
     /// The table as text, with a final newline. If a line would be longer than `width`, text is
     /// shortened, then columns are omitted from the right. The first text column identifies the
-    /// row: it is never omitted, and keeps half of the width. Columns of numbers are never
+    /// row, unless [`Table::identify_by`] names another one: it is never omitted, and keeps half of the width. Columns of numbers are never
     /// shortened.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
@@ -236,10 +245,10 @@ impl Table {
         widths.iter().filter(|width| **width == 0).count()
     }
 
-    /// The column that identifies the row: the first text column.
     fn key(&self) -> usize {
         let is_text = |(_, align): &(String, Align)| *align == Align::Left;
-        self.columns.iter().position(is_text).unwrap_or(0)
+        let first = || self.columns.iter().position(is_text);
+        self.identifying.or_else(first).unwrap_or(0)
     }
 
     fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, RowColour)> {
@@ -542,6 +551,34 @@ mod tests {
             assert_eq!(text.lines().next(), Some(head), "{text}");
         }
         assert!(!table.to_text(Some(30), false).contains("SIZE"));
+    }
+
+    #[test]
+    fn identifying_column_can_be_the_last() {
+        let heads = [
+            ("DATE", Align::Right),
+            ("STATUS", Align::Left),
+            ("SIZE", Align::Right),
+            ("ARCHIVE", Align::Left),
+        ];
+        let row = [
+            "2026-11-30 19:37:00",
+            "ok",
+            "96.5 MiB",
+            "src-2026-11-30T193700.1.7.tar.zst",
+        ];
+        let mut table = Table::from_rows(&heads, [row]);
+        table.identify_by(3);
+        let text = table.to_text(Some(64), false);
+        let line = "2026-11-30 19:37:00 ok     src-2026-11-30T193700.1.7.tar.zst";
+        assert_eq!(text.lines().nth(1), Some(line));
+        let text = table.to_text(Some(50), false);
+        assert!(
+            text.lines()
+                .nth(1)
+                .is_some_and(|it| it.ends_with(".1.7.tar.zst")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The entries that a dump could not read, and which earlier dumps contain them.
 
 use base::Warning;
-use base::path::components;
+use base::path::{components, split};
 use catalog::stored;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ impl UnreadEntries {
     const MOST: usize = 1000;
 
     /// Collects the unread entries from the warnings of a dump.
-    pub(crate) fn from_warnings(warnings: &[Warning]) -> UnreadEntries {
+    pub fn from_warnings(warnings: &[Warning]) -> UnreadEntries {
         let mut unread = UnreadEntries::default();
         for warning in warnings.iter().filter(|warning| is_loss(warning)) {
             match (&warning.path, warning.reason()) {
@@ -57,6 +57,19 @@ impl UnreadEntries {
     pub fn names(&self) -> Vec<&Vec<u8>> {
         let names = self.names.iter().map(|name| &name.path);
         names.filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Whether an unread entry may be at, above or below one of these member names, which may have
+    /// wildcards; without names, whether anything is unread.
+    pub fn concerns(&self, names: &[Vec<u8>]) -> bool {
+        let is_all_named = self.names.len() as u64 == self.count && !self.has(b"");
+        let is_concerned = |given: &Vec<u8>| {
+            let wild = given.iter().position(|b| matches!(b, b'*' | b'?' | b'['));
+            let before = split(&given[..wild.unwrap_or(given.len())]).0;
+            let dir = name(if wild.is_some() { before } else { &given[..] });
+            self.has(&dir) || self.below(&dir).next().is_some()
+        };
+        !self.is_empty() && (names.is_empty() || !is_all_named || names.iter().any(is_concerned))
     }
 
     /// Whether an entry, or a directory above it, is unread. An empty name stands for the whole

@@ -54,7 +54,8 @@ impl CreatedPaths {
         }
     }
 
-    fn is_below_new(&self, path: &[u8]) -> bool {
+    /// Whether this restore has created the directory at this path, or one above it.
+    pub(super) fn is_below_new(&self, path: &[u8]) -> bool {
         self.0
             .get_along(path)
             .any(|is| *is == CreatedKind::NewDirectory)

@@ -56,6 +56,8 @@ pub(super) struct NewEntry {
     pub(super) name: CString,
     pub(super) member: Member,
     pub(super) data: Vec<u8>,
+    /// Whether this restore may have created a file of the same path before.
+    pub(super) is_replacement: bool,
     /// For a hard link in the directory of its target: the path of the target.
     pub(super) target: Vec<u8>,
 }
@@ -68,6 +70,7 @@ impl NewEntry {
             name,
             member,
             data: Vec::new(),
+            is_replacement: false,
             target: Vec::new(),
         }
     }

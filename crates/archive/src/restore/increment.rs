@@ -20,6 +20,7 @@ use walk::entry::joined;
 
 use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
+use super::remove::restored;
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::{Input, is_regular};
@@ -128,12 +129,15 @@ impl Restorer<'_> {
         // Create the parent of the new name, if it does not exist yet.
         self.enter(new_dir)?;
         let new_dir = self.here()?;
+        let replaced = restored(&self.created, &to, &new_dir, &names.1);
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
         if done == Err(Errno::EACCES) && !self.maker.rights.is_root {
             let is_directory = seen.file_type == FileType::Directory;
             done = self.rename_own(&old_dir, &new_dir, &names, is_directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
+        let gone = &mut self.maker.remarks.gone;
+        replaced.iter().for_each(|seen| gone.add_seen(seen));
         self.created.rename(&from, &to);
         self.maker.counts.renamed += 1;
         Ok(())
@@ -241,20 +245,27 @@ impl Restorer<'_> {
                 // A directory that already has entries of a later archive is purged by that
                 // archive.
                 if !self.chosen.has_ahead(&whole, &was) {
-                    self.maker.remove(&here, most_open, &entry.name, &whole);
+                    let name = &entry.name;
+                    self.maker
+                        .remove(&here, most_open, name, &whole, &self.created);
+                    self.chosen.forget(&whole);
                 }
                 continue;
             }
             // The entry itself was not selected: only selected files below it are removed.
             let below = self.chosen.below(&whole);
-            for gone in below.filter(|gone| !self.chosen.is_ahead(gone, &was)) {
-                let (above, name) = split(gone);
+            let below = below.filter(|gone| !self.chosen.is_ahead(gone, &was));
+            for gone in below.map(<[u8]>::to_vec).collect::<Vec<_>>() {
+                let (above, name) = split(&gone);
                 if let (Ok(above), Ok(name)) = (
                     open_beneath(self.top.as_fd(), above, Open::SCAN),
                     c_string(name),
                 ) {
-                    self.maker.remove(&Arc::new(above), most_open, &name, gone);
+                    let above = Arc::new(above);
+                    self.maker
+                        .remove(&above, most_open, &name, &gone, &self.created);
                 }
+                self.chosen.forget(&gone);
             }
         }
         Ok(())

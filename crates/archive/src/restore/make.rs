@@ -18,6 +18,7 @@ use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::{TRIES, no_target};
 use super::name::clean;
 use super::not_restored::{Failure, NotRestored, RestoreFailure};
+use super::remove::restored;
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::Input;
@@ -28,6 +29,7 @@ impl Restorer<'_> {
         if let Some(dumpdir) = dumpdir {
             self.renames(path, dumpdir);
         }
+        let mut is_added = !self.is_later;
         if path.is_empty() {
             self.leave_all();
             self.workers.wait_for_below(b"");
@@ -41,7 +43,8 @@ impl Restorer<'_> {
             let here = self.here()?;
             let inherited = self.directory_state().traits.inherits;
             let c_name = c_string(name).map_err(Failure::above)?;
-            let (fd, is_new) = self.make_directory(&here, &c_name)?;
+            let (fd, is_new) = self.make_directory(&here, &c_name, path)?;
+            is_added |= is_new;
             if is_new {
                 self.created.add_directory(path);
             }
@@ -49,7 +52,7 @@ impl Restorer<'_> {
             let state = self.maker.give_early(&fd, path, member, is_new, how);
             self.push(name, fd, state);
         }
-        self.maker.counts.directories += 1;
+        self.maker.counts.directories += u64::from(is_added);
         if let Some(dumpdir) = dumpdir {
             let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
             self.purge(path, &name, dumpdir)?;
@@ -58,16 +61,30 @@ impl Restorer<'_> {
     }
 
     /// Opens a directory, or creates it in place of any other file; also returns whether it is new.
-    fn make_directory(&self, here: &Fd, name: &CStr) -> Result<(Fd, bool), Failure> {
+    fn make_directory(
+        &mut self,
+        here: &Fd,
+        name: &CStr,
+        path: &[u8],
+    ) -> Result<(Fd, bool), Failure> {
         let opening = |reason| move |e| Failure::call(Gate::Openat2, e, reason);
         for _ in 0..TRIES {
             match self.open_directory(here, name, true) {
                 Ok((fd, ..)) => return Ok((fd, false)),
                 Err(Errno::ENOENT) => {}
-                Err(Errno::ELOOP | Errno::ENOTDIR) => match unlinkat(here, name) {
-                    Ok(()) | Err(Errno::ENOENT | Errno::EISDIR) => {}
-                    Err(e) => return Err(Failure::call(Gate::Unlinkat, e, NotRestored::InTheWay)),
-                },
+                Err(Errno::ELOOP | Errno::ENOTDIR) => {
+                    let seen = restored(&self.created, path, here, name);
+                    match unlinkat(here, name) {
+                        Ok(()) => {
+                            let gone = &mut self.maker.remarks.gone;
+                            seen.iter().for_each(|seen| gone.add_seen(seen));
+                        }
+                        Err(Errno::ENOENT | Errno::EISDIR) => {}
+                        Err(e) => {
+                            return Err(Failure::call(Gate::Unlinkat, e, NotRestored::InTheWay));
+                        }
+                    }
+                }
                 Err(e) => return Err(opening(NotRestored::DirectoryNotOpened)(e)),
             }
             match mkdirat(here, name, ALL) {
@@ -99,10 +116,12 @@ impl Restorer<'_> {
     ) -> Result<(), RestoreFailure> {
         self.workers.wait_for_below(&path);
         self.unlinked.remove(&path);
+        let is_replacement = self.created.has(&path);
         if member.kind != MemberKind::Link {
             self.created.add_entry(&path);
         }
         let mut entry = NewEntry::new(self.number, path, name, member);
+        entry.is_replacement = is_replacement;
         match entry.member.kind {
             MemberKind::File if self.workers.is_empty() || !entry.is_small() => {
                 self.wait_for(&entry.path);

@@ -19,6 +19,7 @@ use super::created::Failures;
 use super::entry::{NewEntry, OpenDirectory};
 use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
+use super::remove::attributes;
 use super::report::{Counts, RestoreMessages, RestoreProgress};
 use super::rights::RestoringUser;
 
@@ -211,9 +212,13 @@ impl<'a> Maker<'a> {
             };
             inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
         };
+        let mut is_there = false;
         let make = |here: &Fd, name: &CStr| match linkat(from, &file, here, name, AtFlags::empty())
         {
-            Err(Errno::EEXIST) if is_same(here) => Ok(()),
+            Err(Errno::EEXIST) if is_same(here) => {
+                is_there = true;
+                Ok(())
+            }
             other => other,
         };
         let done = self.put(here, entry, make, Gate::Linkat);
@@ -221,13 +226,13 @@ impl<'a> Maker<'a> {
             Some((_, e @ Errno::ENOENT)) => missing(e),
             _ => failure,
         })?;
-        self.counts.links += 1;
+        self.counts.links += u64::from(!is_there);
         Ok(())
     }
 
     /// Creates a name with `make`, removing any existing file first.
     fn put(
-        &self,
+        &mut self,
         here: &Fd,
         entry: &NewEntry,
         mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
@@ -248,7 +253,15 @@ impl<'a> Maker<'a> {
                     has_synced = true;
                     let _ = syncfs(here); // a failure shows in the next attempt
                 }
-                Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => clear(here, name)?,
+                Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => {
+                    let seen = entry
+                        .is_replacement
+                        .then(|| attributes(here, name))
+                        .flatten();
+                    clear(here, name)?;
+                    let gone = &mut self.remarks.gone;
+                    seen.iter().for_each(|seen| gone.add_seen(seen));
+                }
                 Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
                     return Err(Failure::call(gate, e, NotRestored::DeviceTakesRoot));
                 }

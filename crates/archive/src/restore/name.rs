@@ -106,6 +106,8 @@ pub(super) struct SelectedPaths {
     then: NameMap,
     /// Maps final names to names in the current archive.
     before: NameMap,
+    /// PATHs that a later archive has removed, as given.
+    removed: HashSet<Vec<u8>>,
     /// Whether members may be lost, because an archive is damaged.
     pub(super) is_incomplete: bool,
 }
@@ -295,6 +297,26 @@ impl SelectedPaths {
         }
     }
 
+    /// Records that an archive has removed a selected name: its PATH counts as missing, unless a
+    /// different file matches it, or a member restores it again.
+    pub(super) fn forget(&mut self, name: &[u8]) {
+        let Some(&at) = self.names.get(name) else {
+            return;
+        };
+        let Some((given, is_met)) = self.given.get_mut(at) else {
+            return;
+        };
+        let literal = clean(given).map(|name| name.path).unwrap_or_default();
+        if name != literal {
+            self.names.remove(name);
+        }
+        let mut others = self.names.iter();
+        *is_met = others.any(|(other, nth)| *nth == at && *other != literal);
+        if !*is_met {
+            self.removed.insert(given.clone());
+        }
+    }
+
     /// The regions of the current archive to read: PATHs, or the directories above wildcards, by
     /// their names in this archive; and in an increment their parent directories, whose dumpdirs
     /// tell what is removed. `None` for the whole archive.
@@ -431,8 +453,10 @@ impl SelectedPaths {
     /// Warns of PATHs that are in no archive.
     pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
         self.given.sort();
+        let has_renames = self.renames.iter().flatten().any(|it| !it.is_empty());
         for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
             let reason = match self.is_incomplete {
+                _ if has_renames || self.removed.contains(path) => NotRestored::NotInLastTree,
                 true => NotRestored::NotInUndamagedPart,
                 false => NotRestored::NoSuchMember,
             };

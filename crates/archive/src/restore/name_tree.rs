@@ -114,16 +114,19 @@ impl<T: Copy> NameTree<T> {
         }
     }
 
-    /// Removes a path and everything below it; returns the number of values below it.
-    pub(super) fn remove(&mut self, path: &[u8]) -> u64 {
+    /// Removes a path and everything below it; returns the value of the path, and those below it.
+    pub(super) fn remove(&mut self, path: &[u8]) -> (Option<T>, Vec<T>) {
         let taken = self.take(path);
-        let (mut count, mut left) = (0, Vec::from_iter(taken));
+        let (mut own, mut values, mut left) = (None, Vec::new(), Vec::from_iter(taken));
         while let Some(node) = left.pop() {
             let Node { known, below } = std::mem::take(&mut self.0[node]);
-            count += u64::from(known.is_some() && Some(node) != taken);
+            match Some(node) == taken {
+                true => own = known,
+                false => values.extend(known),
+            }
             left.extend(below.into_values());
         }
-        count
+        (own, values)
     }
 
     /// Moves a path and everything below it to another path. Values that exist below the other path
@@ -191,7 +194,7 @@ mod tests {
                     }
                     TreeStep::Remove(dir) => {
                         let below = list.keys().filter(|path| is_in(path, &dir) && **path != dir);
-                        prop_assert_eq!(below.count() as u64, tree.remove(dir.as_bytes()));
+                        prop_assert_eq!(below.count(), tree.remove(dir.as_bytes()).1.len());
                         list.retain(|path, _| !is_in(path, &dir));
                     }
                     // A directory cannot be moved into itself.

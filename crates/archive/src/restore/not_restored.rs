@@ -22,6 +22,9 @@ pub enum NotRestored {
     ArchiveEnds { at: u64, damage: Damage },
     #[error("no archive has a member of this name")]
     NoSuchMember,
+    /// A later archive removed or renamed the file.
+    #[error("the tree of the last archive has no file of this name")]
+    NotInLastTree,
     #[error("not found in the undamaged part of the archives")]
     NotInUndamagedPart,
     #[error("not restored: its data is damaged")]

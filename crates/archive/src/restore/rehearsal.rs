@@ -40,6 +40,24 @@ pub struct RestoreStep {
     pub other: Option<Vec<u8>>,
 }
 
+/// A name that would be created.
+#[derive(Clone, Copy)]
+struct MadeName {
+    is_directory: bool,
+    /// Index of its file in `inodes`; `None` for a directory that existed before, or that no member
+    /// describes.
+    inode: Option<usize>,
+}
+
+/// A file or directory that would be created.
+struct MadeInode {
+    kind: MemberKind,
+    /// Bytes of data, without holes.
+    bytes: u64,
+    /// Number of names.
+    links: u64,
+}
+
 /// The hard links to a target, and the target's path.
 struct LinkingNames {
     target: Vec<u8>,
@@ -48,8 +66,10 @@ struct LinkingNames {
 
 struct Rehearsal<'a> {
     top: Arc<Fd>,
-    /// The names that would be created; true for directories.
-    made: NameTree<bool>,
+    /// The names that would be created.
+    made: NameTree<MadeName>,
+    /// The files and directories that would be created.
+    inodes: Vec<MadeInode>,
     /// Names that cannot be created.
     failed: NameTree<()>,
     /// Directories that would be renamed, by new path, as indexes of `origins`. `None` for paths
@@ -93,6 +113,7 @@ pub(super) fn rehearse(
     let mut rehearsal = Rehearsal {
         top,
         made: NameTree::default(),
+        inodes: Vec::new(),
         failed: NameTree::default(),
         places: NameTree::default(),
         origins: Vec::new(),
@@ -217,7 +238,9 @@ impl Rehearsal<'_> {
     }
 
     fn make(&mut self, path: &[u8], member: &Member, target: Option<&[u8]>) {
-        if let Some(failure) = self.obstacle(path, member.kind == MemberKind::Directory) {
+        let is_directory = member.kind == MemberKind::Directory;
+        let is_new = !is_directory || self.is_directory(path) != Some(true);
+        if let Some(failure) = self.obstacle(path, is_directory) {
             if member.kind != MemberKind::Link {
                 self.failed.insert(path, (), None);
             }
@@ -236,15 +259,81 @@ impl Rehearsal<'_> {
             MemberKind::Fifo => ("fifo", &mut counts.other),
             MemberKind::Label | MemberKind::Continuation => ("skip", &mut counts.skipped),
         };
-        *count += 1;
+        let known = self.made.get(path).copied();
+        let linked = target.filter(|_| member.kind == MemberKind::Link);
+        let linked = linked.and_then(|target| self.made.get(target)?.inode);
+        // Neither an existing directory nor a link to the same file is created again.
+        let is_same = linked.is_some() && known.is_some_and(|known| known.inode == linked);
+        *count += u64::from(!is_same && (is_new || !self.is_later));
+        let mut bytes = 0;
         if member.kind == MemberKind::File {
-            let data = member.sparse.as_ref().map_or(member.size, |map| map.data());
-            counts.bytes = counts.bytes.saturating_add(data);
+            bytes = member.sparse.as_ref().map_or(member.size, |map| map.data());
+            counts.bytes = counts.bytes.saturating_add(bytes);
         }
         self.report_step(what, path, target);
+        if is_same || !is_new && known.is_some() {
+            return;
+        }
+        known.into_iter().for_each(|known| self.remove_name(known));
+        let inode = match linked {
+            Some(inode) => {
+                self.inodes[inode].links += 1;
+                Some(inode)
+            }
+            None => is_new.then(|| self.add_inode(member.kind, bytes)),
+        };
+        let made = MadeName {
+            is_directory,
+            inode,
+        };
+        self.add_parents(path);
         // A restore creates missing parent directories of a member.
-        let is_directory = member.kind == MemberKind::Directory;
-        self.made.insert(path, is_directory, Some(true));
+        let above = MadeName {
+            is_directory: true,
+            inode: None,
+        };
+        self.made.insert(path, made, Some(above));
+    }
+
+    fn add_inode(&mut self, kind: MemberKind, bytes: u64) -> usize {
+        let links = 1;
+        self.inodes.push(MadeInode { kind, bytes, links });
+        self.inodes.len() - 1
+    }
+
+    /// Counts the missing parent directories that a later archive would create.
+    fn add_parents(&mut self, path: &[u8]) {
+        let mut above = split(path).0;
+        while self.is_later && !above.is_empty() && self.is_directory(above).is_none() {
+            self.counts.directories += 1;
+            let inode = Some(self.add_inode(MemberKind::Directory, 0));
+            let made = MadeName {
+                is_directory: true,
+                inode,
+            };
+            self.made.insert(above, made, None);
+            above = split(above).0;
+        }
+    }
+
+    /// Counts a name of this run that would be removed or replaced.
+    fn remove_name(&mut self, made: MadeName) {
+        let Some(inode) = made.inode.and_then(|inode| self.inodes.get_mut(inode)) else {
+            return;
+        };
+        let gone = &mut self.remarks.gone;
+        inode.links -= 1;
+        match inode.kind {
+            _ if inode.links > 0 => gone.links += 1,
+            MemberKind::File => {
+                gone.files += 1;
+                gone.bytes = gone.bytes.saturating_add(inode.bytes);
+            }
+            MemberKind::Directory => gone.directories += 1,
+            MemberKind::Symlink => gone.symlinks += 1,
+            MemberKind::Link => gone.links += 1,
+            _ => gone.other += 1,
+        }
     }
 
     /// Why a member cannot be restored, as far as can be predicted. Records that an existing file
@@ -268,7 +357,8 @@ impl Rehearsal<'_> {
             _ => None,
         };
         let on_disk = seen.map(|kind| kind == FileType::Directory);
-        let is_dir = self.made.get(path).copied().or(on_disk)?;
+        let made = self.made.get(path).map(|made| made.is_directory);
+        let is_dir = made.or(on_disk)?;
         if is_dir && !is_directory && !self.is_empty(path) {
             let (call, reason) = (Gate::Unlinkat, NotRestored::DirectoryInTheWay);
             return Some(Failure::call(call, Errno::ENOTEMPTY, reason));
@@ -280,7 +370,7 @@ impl Rehearsal<'_> {
     }
 
     fn look_above(&self, dir: &[u8]) -> ParentState {
-        if self.made.get(dir) == Some(&false) {
+        if self.made.get(dir).is_some_and(|made| !made.is_directory) {
             return ParentState::Unusable(Errno::ENOTDIR);
         }
         let Some(dir) = self.on_disk(dir) else {
@@ -319,7 +409,8 @@ impl Rehearsal<'_> {
             self.existing_type(path)
                 .map(|kind| kind == FileType::Directory)
         };
-        self.made.get(path).copied().or_else(on_disk)
+        let made = self.made.get(path).map(|made| made.is_directory);
+        made.or_else(on_disk)
     }
 
     fn is_empty(&self, dir: &[u8]) -> bool {
@@ -446,6 +537,12 @@ impl Rehearsal<'_> {
                 self.places.insert(&to, place, None);
             }
             self.places.insert(&from, None, None);
+            self.add_parents(&to);
+            // An empty directory of the new name is replaced.
+            if self.made.children(&to).next().is_none() {
+                let replaced = self.made.remove(&to).0;
+                replaced.into_iter().for_each(|it| self.remove_name(it));
+            }
             self.made.rename(&from, &to);
         }
     }
@@ -455,7 +552,7 @@ impl Rehearsal<'_> {
         // The temporary directory of renames is not in any dumpdir.
         let made = self.made.children(path);
         let made = made.filter(|(name, _)| *name != b"\0");
-        present.extend(made.map(|(name, is_directory)| (name.to_vec(), *is_directory)));
+        present.extend(made.map(|(name, made)| (name.to_vec(), made.is_directory)));
         // Key the entries by their names in the dumpdir.
         let listed = |(name, is_directory): (Vec<u8>, bool)| {
             Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
@@ -504,7 +601,11 @@ impl Rehearsal<'_> {
             }
             self.report_step("remove", &whole, None);
             let on_disk = self.count_on_disk(&whole);
-            self.counts.removed += 1 + on_disk + self.made.remove(&whole);
+            let (own, below) = self.made.remove(&whole);
+            self.counts.removed += 1 + on_disk + below.len() as u64;
+            let names = own.into_iter().chain(below);
+            names.for_each(|made| self.remove_name(made));
+            self.chosen.forget(&whole);
             self.places.remove(&whole);
             self.places.insert(&whole, None, None);
             self.above = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gate::create::{fchmod, unlinkat_directory};
 use gate::file::unlinkat;
-use gate::fs::{Open, Resolve, getdents64};
+use gate::fs::{AtFlags, Open, Resolve, Statx, StatxMask, getdents64, statx};
 use gate::process::is_root;
 use gate::resolve::openat2;
 use gate::{Errno, Fd, Gate};
@@ -13,6 +13,7 @@ use ondisk::FileType;
 use ondisk::dirent::entries;
 
 use super::attributes::change_mode;
+use super::created::CreatedPaths;
 use super::maker::Maker;
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreMessages;
@@ -32,8 +33,19 @@ struct Frame {
 impl Maker<'_> {
     /// Removes a name and everything below it; `path` is for warnings. Keeps at most `most_open`
     /// directories open.
-    pub(super) fn remove(&mut self, here: &Arc<Fd>, most_open: usize, name: &CStr, path: &[u8]) {
-        self.counts.removed += remove(here, most_open, name, path, &mut self.remarks);
+    pub(super) fn remove(
+        &mut self,
+        here: &Arc<Fd>,
+        most_open: usize,
+        name: &CStr,
+        path: &[u8],
+        created: &CreatedPaths,
+    ) {
+        let removed = remove(here, most_open, name, path, created, &mut self.remarks);
+        self.counts.removed += removed;
+        if removed > 0 && !created.has(path) {
+            self.remarks.note_removed(path);
+        }
     }
 }
 
@@ -43,16 +55,23 @@ fn remove(
     most_open: usize,
     name: &CStr,
     path: &[u8],
+    created: &CreatedPaths,
     remarks: &mut RestoreMessages,
 ) -> u64 {
     let mut removal = Removal {
         trail: DirectoryStack::new(Arc::clone(here), most_open),
         path,
+        created,
         remarks,
         removed: 0,
     };
+    let seen = restored(created, path, here, name);
     match unlinkat(here, name) {
-        Ok(()) => return 1,
+        Ok(()) => {
+            let gone = &mut removal.remarks.gone;
+            seen.iter().for_each(|seen| gone.add_seen(seen));
+            return 1;
+        }
         Err(Errno::ENOENT) => return 0,
         Err(Errno::EISDIR) => {}
         Err(e) => {
@@ -74,6 +93,8 @@ struct Removal<'a> {
     trail: DirectoryStack<Frame>,
     /// Path of the directory to be removed, for warnings.
     path: &'a [u8],
+    /// The paths that this restore has created.
+    created: &'a CreatedPaths,
     remarks: &'a mut RestoreMessages,
     removed: u64,
 }
@@ -107,6 +128,8 @@ impl Removal<'_> {
             self.warn(b"", Gate::Getdents64, e);
             0
         });
+        let (top, created) = (self.path, self.created);
+        let place = self.trail.path().to_vec();
         for entry in entries(&buffer[..read.min(buffer.len())]) {
             let Some(frame) = self.trail.last() else {
                 return;
@@ -120,8 +143,14 @@ impl Removal<'_> {
                 frame.directories.push(entry.name.to_owned());
                 continue;
             }
+            let whole = below(top, &place, entry.name.to_bytes());
+            let seen = restored(created, &whole, dir, entry.name);
             match unlinkat(dir, entry.name) {
-                Ok(()) => self.removed += 1,
+                Ok(()) => {
+                    self.removed += 1;
+                    let gone = &mut self.remarks.gone;
+                    seen.iter().for_each(|seen| gone.add_seen(seen));
+                }
                 Err(Errno::ENOENT) => {}
                 Err(Errno::EISDIR) => frame.directories.push(entry.name.to_owned()),
                 Err(e) => self.keep(entry.name.to_owned(), Gate::Unlinkat, e),
@@ -140,7 +169,11 @@ impl Removal<'_> {
         let own = gate::long::c_string(own).ok()?;
         let above = self.trail.here().ok()?;
         match unlinkat_directory(&above, &own) {
-            Ok(()) => self.removed += 1,
+            Ok(()) => {
+                self.removed += 1;
+                let is_restored = self.created.is_below_new(&below(self.path, &path, b""));
+                self.remarks.gone.directories += u64::from(is_restored);
+            }
             Err(Errno::ENOENT) => {}
             Err(e) => {
                 if frame.kept.is_empty() {
@@ -174,20 +207,50 @@ impl Removal<'_> {
             Errno::EACCES | Errno::EPERM => NotRestored::RemovalTakesRoot,
             _ => NotRestored::NotRemoved,
         };
-        let first = dir
-            .iter()
-            .position(|&b| b == b'/')
-            .map_or(dir.len(), |at| at + 1);
-        let mut path = self.path.to_vec();
-        for part in [&dir[first..], name] {
-            if !part.is_empty() {
-                path.push(b'/');
-                path.extend_from_slice(part);
-            }
-        }
+        let path = below(self.path, dir, name);
         let failure = Failure::call(gate, errno, reason);
         self.remarks.warn(&path, failure);
     }
+}
+
+/// The path of an entry of `dir`, or (empty name) of `dir` itself. `dir` begins with the name of the
+/// directory being removed, whose path is `top`.
+fn below(top: &[u8], dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let first = dir
+        .iter()
+        .position(|&b| b == b'/')
+        .map_or(dir.len(), |at| at + 1);
+    let mut path = top.to_vec();
+    for part in [&dir[first..], name] {
+        if !part.is_empty() {
+            path.push(b'/');
+            path.extend_from_slice(part);
+        }
+    }
+    path
+}
+
+/// The attributes of an entry that this restore has created; `None` for any other entry.
+pub(super) fn restored(
+    created: &CreatedPaths,
+    path: &[u8],
+    here: &Fd,
+    name: &CStr,
+) -> Option<Statx> {
+    match created.has(path) {
+        true => attributes(here, name),
+        false => None,
+    }
+}
+
+pub(super) fn attributes(here: &Fd, name: &CStr) -> Option<Statx> {
+    statx(
+        here,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxMask::BASIC_STATS,
+    )
+    .ok()
 }
 
 /// Opens a directory to be emptied, on the same mount only. If the directory's mode denies access

@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Warning;
 use gate::Errno;
+use gate::fs::{FileType, Statx};
 use gate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
-/// Numbers of members restored.
+/// Numbers of entries restored; those that a later archive removed or replaced do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the others are the kinds of members")]
 pub struct Counts {
@@ -44,6 +45,32 @@ impl Counts {
         self.renamed += other.renamed;
         self.skipped += other.skipped;
     }
+
+    /// Counts a file or directory by its attributes. A name counts as a hard link as long as its
+    /// file has further names.
+    pub(super) fn add_seen(&mut self, seen: &Statx) {
+        match seen.file_type {
+            FileType::Directory => self.directories += 1,
+            _ if seen.nlink > 1 => self.links += 1,
+            FileType::Regular => {
+                self.files += 1;
+                // The allocated space excludes the holes of a sparse file.
+                self.bytes += seen.size.min(seen.blocks.saturating_mul(512));
+            }
+            FileType::Symlink => self.symlinks += 1,
+            _ => self.other += 1,
+        }
+    }
+
+    /// Subtracts restored entries that no longer exist.
+    fn subtract(&mut self, gone: Counts) {
+        self.files = self.files.saturating_sub(gone.files);
+        self.directories = self.directories.saturating_sub(gone.directories);
+        self.symlinks = self.symlinks.saturating_sub(gone.symlinks);
+        self.links = self.links.saturating_sub(gone.links);
+        self.other = self.other.saturating_sub(gone.other);
+        self.bytes = self.bytes.saturating_sub(gone.bytes);
+    }
 }
 
 /// A note for the user that is no warning.
@@ -61,6 +88,8 @@ pub enum Note {
     FirstIsIncrement,
     /// The first archive is identical to the second, and is restored only once.
     Repeated(Vec<u8>, Vec<u8>),
+    /// Existing entries that an increment removed: their number and the first paths.
+    RemovedExisting(u64, Vec<Vec<u8>>),
     /// The archives were given in a wrong order; they are restored in the order of this list.
     Reordered(Vec<Vec<u8>>),
 }
@@ -99,6 +128,10 @@ impl RestoreProgress {
 pub(super) struct RestoreMessages {
     warnings: Vec<(u64, Warning)>,
     notes: Vec<Note>,
+    /// Restored entries that a later archive has removed or replaced.
+    pub(super) gone: Counts,
+    /// Entries removed that existed before this restore: their number and the first paths.
+    removed_existing: (u64, Vec<Vec<u8>>),
     /// Approximate memory use of the warnings, in bytes.
     size: usize,
     /// Number of warnings dropped for lack of memory.
@@ -162,7 +195,19 @@ impl RestoreMessages {
         }
         self.warnings.extend(others.into_iter().flatten());
         self.left_out += other.left_out;
+        self.gone.add(other.gone);
         other.notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// Records that an entry was removed that existed before this restore.
+    pub(super) fn note_removed(&mut self, path: &[u8]) {
+        const MOST: usize = 10;
+        let (count, first) = &mut self.removed_existing;
+        *count += 1;
+        if first.len() < MOST {
+            let path = path.get(..RestoreMessages::LONGEST).unwrap_or(path);
+            first.push(path.to_vec());
+        }
     }
 
     /// Warns of defects found while reading an archive.
@@ -191,7 +236,15 @@ impl RestoreMessages {
         }
     }
 
-    pub(super) fn into_summary(mut self, counts: Counts, stopped: Option<Error>) -> RestoreSummary {
+    pub(super) fn into_summary(
+        mut self,
+        mut counts: Counts,
+        stopped: Option<Error>,
+    ) -> RestoreSummary {
+        counts.subtract(self.gone);
+        if let (count @ 1.., first) = std::mem::take(&mut self.removed_existing) {
+            self.note(Note::RemovedExisting(count, first));
+        }
         self.warnings.sort_by_key(|(member, _)| *member);
         self.notes.sort_unstable();
         let warnings = self.warnings.into_iter().map(|(_, warning)| warning);

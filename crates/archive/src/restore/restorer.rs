@@ -222,7 +222,11 @@ impl<'a> Restorer<'a> {
                 let mode = self.maker.rights.plain_directory
                     | if self.maker.rights.is_root { 0 } else { ALL };
                 match mkdirat(&here, &c_name, mode) {
-                    Ok(()) => self.created.add_directory(&path),
+                    Ok(()) => {
+                        self.created.add_directory(&path);
+                        // A member of a later archive counts only if it creates the directory.
+                        self.maker.counts.directories += u64::from(self.is_later);
+                    }
                     // Another rank of an MPI job may have created the directory meanwhile.
                     Err(Errno::EEXIST) => {}
                     Err(e) => {

@@ -181,7 +181,9 @@ pub(crate) fn when(text: &str) -> Result<DumpTime, InvalidDumpTime> {
 
 /// Error: the value is not the time of a dump.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("use latest, today, yesterday, 2d, or a date in local time such as {FORMS}")]
+#[error(
+    "use latest, today, yesterday, a duration such as 30min or 2d, or a date in local time such as {FORMS}"
+)]
 pub(crate) struct InvalidDumpTime;
 
 /// Parses a ratio of directories to files, such as `40:60`.

@@ -115,7 +115,7 @@ fn status(dump: &Dump<'_>) -> &'static str {
 pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
-        ("DATE", Align::Left),
+        ("DATE", Align::Right),
         ("STATUS", Align::Left),
         ("RESTORE", Align::Left),
         ("LEVEL", Align::Right),
@@ -124,6 +124,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
         ("ARCHIVE", Align::Left),
     ];
     let mut table = Table::new(&columns, dumps.len());
+    table.identify_by(7);
     for dump in dumps {
         let record = dump.record();
         let chain: Vec<String> = dump.chain().iter().map(|at| (at + 1).to_string()).collect();

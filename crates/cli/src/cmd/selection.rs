@@ -14,6 +14,7 @@ use show::shell::quoted;
 
 use crate::args::values::bytes;
 use crate::error::Error;
+use crate::out::Out;
 
 /// The flags that exclude files by their names and paths.
 #[derive(Args, Debug)]
@@ -21,7 +22,8 @@ pub(crate) struct Globs {
     /// Skip entries whose name matches GLOB
     ///
     /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
-    /// A directory that matches is skipped with everything below it. The option can be repeated.
+    /// A directory that matches is skipped with everything below it. A status message names a GLOB
+    /// that matches nothing, by its beginning. The option can be repeated.
     #[arg(
         long,
         value_name = "GLOB",
@@ -66,6 +68,23 @@ impl Globs {
         Ok(globs)
     }
 
+    /// Prints a status message for each glob of --exclude that matches no path below `dirs`, by its
+    /// beginning. Lists of globs are often shared by many directories, so theirs are not checked.
+    pub(crate) fn note_unmatched(&self, dirs: &[Vec<u8>], out: &Out) {
+        for glob in self.exclude.iter().map(|glob| glob.as_bytes()) {
+            if !may_match(glob, dirs) {
+                let begin = match dirs.first() {
+                    Some(dir) => format!("the paths of this run begin with {}", quoted(dir)),
+                    None => "the names in an archive begin without it".to_owned(),
+                };
+                out.note(format_args!(
+                    "--exclude {} matches nothing: {begin}",
+                    quoted(glob)
+                ));
+            }
+        }
+    }
+
     /// Refuses standard input as a list: only the first rank of an MPI job has it.
     pub(crate) fn check_for_ranks(&self) -> Result<(), Error> {
         match self.exclude_from.iter().any(|file| file == "-") {
@@ -75,6 +94,29 @@ impl Globs {
             ),
             false => Ok(()),
         }
+    }
+}
+
+/// Whether a glob may match a path below one of the directories, by its beginning. Only a glob that
+/// begins with a slash, `.` or `..` may not.
+fn may_match(glob: &[u8], dirs: &[Vec<u8>]) -> bool {
+    let wild = glob
+        .iter()
+        .position(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'));
+    let head = &glob[..wild.unwrap_or(glob.len())];
+    let is_in = |dir: &Vec<u8>| {
+        let end = dir.iter().rposition(|byte| *byte != b'/');
+        let dir = &dir[..end.map_or(0, |end| end + 1)];
+        let top = [dir, b"/"].concat();
+        head == dir || head.starts_with(&top) || wild.is_some() && top.starts_with(head)
+    };
+    let first = glob.split(|byte| *byte == b'/').next().unwrap_or_default();
+    match (glob.contains(&b'/'), first) {
+        (true, b"") => dirs.iter().any(is_in),
+        (true, b"." | b"..") => dirs
+            .iter()
+            .any(|dir| dir.split(|byte| *byte == b'/').any(|name| name == first)),
+        _ => true,
     }
 }
 
@@ -135,4 +177,33 @@ fn tag_name() -> impl TypedValueParser<Value = OsString> {
         bytes if bytes.contains(&b'/') => Err("use a name without slashes"),
         _ => Ok(name),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_match;
+
+    #[test]
+    fn globs_that_match_nothing_are_known_by_their_beginning() {
+        for (glob, dir, expected) in [
+            ("/www", "/srv", false),
+            ("/www", "srv", false),
+            ("/srv/www", "/srv/", true),
+            ("/srv", "/srv", true),
+            ("/srvs/www", "/srv", false),
+            ("/*/www", "/srv", true),
+            ("/s?v/www", "/srv", true),
+            ("/x*", "/srv", false),
+            ("/www", "/", true),
+            ("./www", "srv", false),
+            ("./www", "/srv", false),
+            ("./www", ".", true),
+            ("../www", "../srv", true),
+            ("www", "/srv", true),
+            ("a/www", "/srv", true),
+        ] {
+            let dirs = [dir.as_bytes().to_vec()];
+            assert_eq!(may_match(glob.as_bytes(), &dirs), expected, "{glob} {dir}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use archive::compression::{BadSuffix, Compression};
 use archive::increment::levels::MOST;
 use archive::{Action, ErrorKind, NotArchive};
+use base::directory::each_entry;
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
@@ -35,6 +36,7 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
             let dir = printable(&error.path);
             format!("it is a state directory: give --state '{dir}'").into()
         }
+        ErrorKind::NoDump if has_snapshot_catalog(&error.path) => ITS_SNAPSHOTS.into(),
         ErrorKind::NoArchives if is_repository(&error.path) => {
             let dir = printable(&error.path);
             format!("it is a restic repository: restic -r '{dir}' snapshots lists it").into()
@@ -78,6 +80,23 @@ pub(crate) fn newest_catalog(state: &[u8]) -> Option<Vec<u8>> {
 
 fn has(dir: &[u8], name: &[u8]) -> bool {
     statx_long(&joined(dir, name), AtFlags::empty(), StatxMask::TYPE).is_ok()
+}
+
+/// The remedy for a state directory of `fathom dump --restic`.
+pub(crate) const ITS_SNAPSHOTS: &str = "it is the state directory of fathom dump --restic: \
+    restic snapshots lists its dumps, and restic restore restores them";
+
+/// Whether a directory has a catalog of `fathom dump --restic --state`.
+pub(crate) fn has_snapshot_catalog(state: &[u8]) -> bool {
+    let Ok(dir) = gate::file::open_directory(state) else {
+        return false;
+    };
+    let mut has_any = false;
+    let listed = each_entry(&dir, |entry| {
+        let name = entry.name.to_bytes();
+        has_any |= name.starts_with(b"restic-") && name.ends_with(b".parquet");
+    });
+    listed.is_ok() && has_any
 }
 
 /// Whether a directory has the files of a restic repository.
@@ -143,6 +162,9 @@ fn of_catalog(action: Action, kind: &catalog::ErrorKind) -> &'static str {
         }
         (OpenArchive, ErrorKind::OtherOwner { .. } | ErrorKind::OthersMayWrite { .. }) => {
             "fathom restore takes it by its name, if you trust everybody who may have written it"
+        }
+        (OpenState | ReadRecords, ErrorKind::OtherOwner { .. }) => {
+            "run fathom as that user, or chown it; list, verify and restore also take the archives by name"
         }
         (_, ErrorKind::OtherOwner { .. }) => "use one of your own, or run fathom as that user",
         (_, ErrorKind::OthersMayWrite { .. }) => {

@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 
 use walk::entry::Time;
 
-use crate::date::{Date, FORMS, Zone, named_day};
+use crate::date::{Date, FORMS, Zone, duration, named_day};
 
 /// A time limit: a date, or a duration before now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,32 +43,6 @@ pub(crate) fn parse(text: &str) -> Result<TimeLimit, NotTime> {
         .or_else(|| named_day(text).map(TimeLimit::Day))
         .or_else(|| duration(text).map(TimeLimit::SecondsAgo))
         .ok_or(NotTime)
-}
-
-/// A duration in seconds: the sum of numbers with units, such as `1d 12h`.
-fn duration(text: &str) -> Option<u64> {
-    let (mut sum, mut rest) = (0_u64, text);
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, tail) = rest.split_at(digits);
-        let unit = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, tail) = tail.split_at(unit);
-        let seconds = match unit {
-            "s" | "sec" | "second" | "seconds" => 1,
-            "m" | "min" | "minute" | "minutes" => 60,
-            "h" | "hour" | "hours" => 3600,
-            "d" | "day" | "days" => 86_400,
-            "w" | "week" | "weeks" => 7 * 86_400,
-            // Mean lengths of month and year in the Gregorian calendar, as in fd.
-            "M" | "month" | "months" => 2_630_016,
-            "y" | "year" | "years" => 31_557_600,
-            _ => return None,
-        };
-        let number: u64 = number.parse().ok()?;
-        sum = sum.checked_add(number.checked_mul(seconds)?)?;
-        rest = tail.trim_start();
-    }
-    Some(sum).filter(|_| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let dir = args.dir.as_bytes().to_vec();
     let excludes = args.globs.read(std::slice::from_ref(&dir))?;
+    args.globs.note_unmatched(std::slice::from_ref(&dir), out);
     let mut options = ChangedOptions {
         dir,
         around: None,

@@ -95,6 +95,9 @@ fn dump_all(
         (false, true) => Ok(()),
     };
     let (mut options, map) = agree(team, checked.and(prepared))?;
+    if team.rank() == 0 {
+        args.excludes.globs.note_unmatched(&options.sources, out);
+    }
     if args.explain {
         return explain(args, out);
     }

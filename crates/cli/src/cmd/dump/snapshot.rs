@@ -23,6 +23,7 @@ mod with_restic {
     use archive::WarningKind;
     use archive::dump::Progress;
     use archive::gather::gather;
+    use archive::increment::unread::UnreadEntries;
     use archive::snapshot::{SnapshotCatalog, TreeState};
     use base::Warning;
     use catalog::since::GoneMount;
@@ -31,20 +32,21 @@ mod with_restic {
     use mounts::listed::is_gone;
     use restic::{DeviceIds, Repository, SnapshotOptions};
     use show::name::printable;
-    use walk::Diagnostics;
+    use walk::{Diagnostics, Moment};
 
     use super::super::environment::{repository_options, snapshot_host};
     use super::super::options::{dump_options, find_silent_mounts};
     use super::super::show::snapshot::{SnapshotReport, note_repository, summary};
     use super::{Args, Error};
     use crate::error::Outcome;
+    use crate::monitor::add_complete_snapshot;
     use crate::out::Out;
     use crate::progress::watch_dump;
 
     const SCHEMA: &str = "fathom.snapshot/1";
 
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
-        let start = Instant::now();
+        let (start, begun) = (Instant::now(), Moment::now().time());
         let shown = restic::without_password(repository);
         if team::launched_rank().is_some() && team::launched_size() != Some(1) {
             return Err(
@@ -54,6 +56,7 @@ mod with_restic {
             );
         }
         let (mut options, _) = dump_options(args)?;
+        args.excludes.globs.note_unmatched(&options.sources, out);
         find_silent_mounts(args, &mut options)?;
         options.sources = restic::distinct_sources(options.sources);
         let absent = take_absent(&mut options.sources);
@@ -139,7 +142,11 @@ mod with_restic {
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
         warnings.extend(missed.iter().map(GoneMount::warning));
+        let is_whole = absent.is_empty() && !args.dry_run;
         warnings.extend(absent);
+        if is_whole && UnreadEntries::from_warnings(&warnings).is_empty() {
+            add_complete_snapshot(begun, &out.facts);
+        }
         let report = SnapshotReport {
             repository: &shown,
             method: parts.first(),

@@ -18,7 +18,8 @@ fathom list --state /var/lib/fathom  # the dumps of a state directory, and the a
 
 const MORE: &str = "\
 Arguments after -- are PATHs. Without --, the first argument is an archive, and the PATHs begin at the \
-first later argument that is not an existing file. The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
+first later argument that is not an existing file. The wildcards *, ? and [...] in PATHs match any characters, including slashes. \
+Control characters, backslashes and invalid UTF-8 in names are escaped; --json has the exact names.";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),

@@ -2,6 +2,6 @@
 
 pub(crate) mod args;
 pub(crate) mod run;
-mod show;
+pub(crate) mod show;
 
 pub(crate) use run::run;

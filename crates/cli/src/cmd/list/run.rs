@@ -15,6 +15,7 @@ use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
 use crate::date::Zone;
 use crate::error::{Error, Outcome, not_an_archive};
+use crate::hint::{ITS_SNAPSHOTS, has_snapshot_catalog};
 use crate::input::archives_and_paths;
 use crate::out::{Out, envelope};
 
@@ -59,7 +60,7 @@ fn list_dumps(state: &[u8], out: &Out) -> Outcome {
     let dumps = Dump::all(&history);
     let print_text = || match dumps.is_empty() {
         true => {
-            out.note("no dump with --state is recorded in this directory");
+            note_empty(state, out);
             Ok(())
         }
         false => out.data(levels::table(&dumps, &Zone::local(), out.table_style())),
@@ -72,8 +73,18 @@ fn list_dumps(state: &[u8], out: &Out) -> Outcome {
     )
 }
 
+fn note_empty(state: &[u8], out: &Out) {
+    out.note(match has_snapshot_catalog(state) {
+        true => ITS_SNAPSHOTS,
+        false => "no dump with --state is recorded in this directory",
+    });
+}
+
 fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     let history = History::read(state)?;
+    if history.dumps().is_empty() {
+        note_empty(state, out);
+    }
     let found = find(&history, paths)?;
     let report = FoundVersions {
         state,
@@ -82,9 +93,9 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     };
     out.report(FOUND_SCHEMA, &report, &found.warnings, || {
         if !report.versions.is_empty() {
-            out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
+            out.names(|to| to.write_all(&report.lines(&Zone::local())))?;
             // Print the command on one line, however long, so that the user can copy it.
-            out.note_table(|_| report.command(&Zone::local()) + "\n");
+            out.note_table(|_| format!("to restore one: {}\n", report.command(&Zone::local())));
         }
         Ok(())
     })
@@ -116,7 +127,7 @@ impl<'a> Printer<'a> {
     fn new(out: &'a Out) -> Printer<'a> {
         Printer {
             out,
-            lines: Lines::new(!out.on_terminal(), Zone::local()),
+            lines: Lines::new(Zone::local()),
             buffer: Vec::new(),
             members: 0,
             bytes: 0,

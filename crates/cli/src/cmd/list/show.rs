@@ -94,8 +94,8 @@ impl FoundVersions<'_> {
         })
     }
 
-    /// A line for each version. `is_exact` is for files and pipes: names are not escaped.
-    pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
+    /// A line for each version.
+    pub(crate) fn lines(&self, zone: &Zone) -> Vec<u8> {
         let mut out = Vec::new();
         let last = self.versions.iter().map(|version| self.last(version, zone));
         let last: Vec<String> = last.collect();
@@ -113,20 +113,20 @@ impl FoundVersions<'_> {
             let dumps = version.dumps.len().to_string();
             let mode = permissions(version.mode);
             line(&mut out, [&mode, &bytes, &time, &dumps, last]);
-            push_name(&version.path, is_exact, &mut out);
+            out.extend_from_slice(printable(&version.path).as_bytes());
             out.push(b'\n');
         }
         out
     }
 
-    /// The command that restores the newest version of the first file.
+    /// The command that restores the newest version of the first file; empty without versions.
     pub(crate) fn command(&self, zone: &Zone) -> String {
         let Some(version) = self.versions.first() else {
             return String::new();
         };
         let (state, path) = (quoted(self.state), quoted(&literal(&version.path)));
         let at = self.last(version, zone);
-        format!("to restore one: fathom restore --state {state} --at '{at}' -C DIR -- {path}")
+        format!("fathom restore --state {state} --at '{at}' -C DIR -- {path}")
     }
 }
 
@@ -200,8 +200,6 @@ fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
 
 /// Formats members as lines that are aligned like those of `tar -tv`.
 pub(crate) struct Lines {
-    /// Print names unescaped, for a file or pipe; otherwise escaped, for a terminal.
-    is_exact: bool,
     /// The time zone of the times.
     zone: Zone,
     /// The width of owner, group and size together: the maximum of the lines so far.
@@ -209,14 +207,10 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(is_exact: bool, zone: Zone) -> Lines {
+    pub(crate) fn new(zone: Zone) -> Lines {
         /// The output is streamed, so the first width has room for root/root and 12 digits.
         const WIDTH: usize = 22;
-        Lines {
-            is_exact,
-            zone,
-            width: WIDTH,
-        }
+        Lines { zone, width: WIDTH }
     }
 
     pub(crate) fn line(&mut self, member: &Member, out: &mut Vec<u8>) {
@@ -235,21 +229,13 @@ impl Lines {
         let time = self.zone.text(member.mtime.sec);
         out.extend_from_slice(&mode_text(member.kind, member.mode));
         out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
-        push_name(&member.path, self.is_exact, out);
+        out.extend_from_slice(printable(&member.path).as_bytes());
         match member.kind {
             MemberKind::Symlink => out.extend_from_slice(b" -> "),
             MemberKind::Link => out.extend_from_slice(b" link to "),
             _ => {}
         }
-        push_name(&member.link, self.is_exact, out);
+        out.extend_from_slice(printable(&member.link).as_bytes());
         out.push(b'\n');
-    }
-}
-
-/// Appends a name, unescaped if `is_exact`.
-fn push_name(name: &[u8], is_exact: bool, out: &mut Vec<u8>) {
-    match is_exact {
-        true => out.extend_from_slice(name),
-        false => out.extend_from_slice(printable(name).as_bytes()),
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Restore {
     /// TIME is a date in local time (TZ), as fathom list --state prints it (2026-11-20 includes the
     /// whole day, '2026-11-20 03:00' the whole minute); a date with its offset from UTC
     /// (2026-11-20T03:00:00Z); @SECONDS since 1970; today, or yesterday (to the end of that day); a
-    /// time before now such as 2d, 12h or 1w; or latest.
+    /// time before now such as 2d, 12h or 30min; or latest.
     #[arg(long, value_name = "TIME", requires = "state", value_parser = when)]
     pub(crate) at: Option<DumpTime>,
     /// With --state, write one file to standard output (-)
@@ -95,7 +95,9 @@ pub(crate) struct Restore {
     /// Restore increments over existing files
     ///
     /// Increments remove files that they do not list. So without this option, several archives are
-    /// restored only into a new or empty directory. A single archive is always restored.
+    /// restored only into a new or empty directory. A single archive is always restored. Existing
+    /// entries that are not in the archives stay, except in directories that an increment has: a
+    /// status message names the removed ones.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// Wait until all data is on disk (syncfs)

@@ -1,17 +1,23 @@
 //! `fathom restore`: restores a tree from archives.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::io::BufWriter;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Instant;
 
+use ::show::units::plural;
+use archive::find::find;
 use archive::increment::history::History;
 use archive::increment::record::DumpRecord;
 use archive::restore::{
-    Counts, RestoreOptions, RestoreProgress, RestoreStep, RestoreSummary, restore, write_file,
+    Counts, NotRestored, RestoreOptions, RestoreProgress, RestoreStep, RestoreSummary, restore,
+    write_file,
 };
 use archive::run::len_of;
+use base::Warning;
 use gate::Errno;
 use gate::fs::Open;
 use gate::long::open_long;
@@ -21,12 +27,16 @@ use walk::check_same_directory;
 
 use super::show::{self, SCHEMA};
 use crate::args::values::bytes;
+use crate::cmd::levels::local_date;
+use crate::cmd::list::show::FoundVersions;
 use crate::cmd::restore::args::Restore as Args;
 use crate::date::{DumpTime, Zone};
 use crate::error::{Error, Outcome, not_an_archive};
+use crate::hint::hint;
 use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
+use crate::rank_warning::Reason;
 use crate::ranks::show::note_ranks;
 use crate::ranks::{agree, begin, of_first, reported_by_first, start_together, tell_first};
 
@@ -89,7 +99,10 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
     let counts = summary.counts;
     let entries = [counts.directories, counts.files, counts.symlinks];
     let entries = entries.iter().sum::<u64>() + counts.links + counts.other;
-    let warnings = std::mem::take(&mut summary.warnings);
+    let mut warnings = std::mem::take(&mut summary.warnings);
+    if let (Some(state), Some(last)) = (&args.state, options.recorded.last()) {
+        explain(&mut warnings, state.as_bytes(), last, &options.paths);
+    }
     let Some(all) = tell_first(team, counts, entries, warnings) else {
         return Ok(0);
     };
@@ -100,7 +113,6 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
         summary: &summary,
         steps: args.dry_run.then_some(&steps),
         are_parts: options.are_parts,
-        are_several: options.archives.len() > 1 && !options.are_parts,
         ranks: all.ranks.as_deref(),
         seconds: start.elapsed().as_secs_f64(),
     };
@@ -232,6 +244,58 @@ fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error>
     let names = given.iter().map(|path| last.member_names(path));
     let names: Vec<Vec<Vec<u8>>> = names.collect::<archive::Result<_>>()?;
     Ok(names.concat())
+}
+
+/// Adds to the warnings what the records and catalogs of a state directory tell: that the restored
+/// dump is incomplete, and the last dump that has a missing file.
+fn explain(warnings: &mut Vec<Warning>, state: &[u8], dump: &DumpRecord, paths: &[Vec<u8>]) {
+    if warnings.is_empty() && dump.unread.is_empty() {
+        return;
+    }
+    let history = History::read(state).unwrap_or_default();
+    warnings.extend(of_incomplete(&history, dump, paths));
+    for warning in warnings {
+        let reason = warning.reason::<NotRestored>();
+        let (Some(NotRestored::NoSuchMember | NotRestored::NotInLastTree), Some(path)) =
+            (reason, &warning.path)
+        else {
+            continue;
+        };
+        let found = find(&history, std::slice::from_ref(path)).unwrap_or_default();
+        let found = FoundVersions {
+            state,
+            history: &history,
+            versions: &found.versions,
+        };
+        let hint = match found.versions {
+            [] => hint(warning).map(Cow::into_owned),
+            _ => Some(format!(
+                "other dumps have it: {}",
+                found.command(&Zone::local())
+            )),
+        };
+        let text = "the dump has no file of this name".to_owned();
+        warning.reason = Arc::new(Reason::new(text, hint));
+    }
+}
+
+/// The warning that a dump lacks entries of the PATHs, because they could not be read.
+fn of_incomplete(history: &History, dump: &DumpRecord, paths: &[Vec<u8>]) -> Option<Warning> {
+    if !dump.unread.concerns(paths) {
+        return None;
+    }
+    let zone = Zone::local();
+    let before = history.dumps().iter().rev();
+    let mut complete =
+        before.filter(|it| it.date < dump.date && it.unread.is_empty() && it.status().exists());
+    let hint = complete.next().map(|it| {
+        let date = local_date(it, &zone);
+        format!("the last complete dump before it is that of {date}: --at '{date}'")
+    });
+    let entries = plural(dump.unread.count, "entry", "entries");
+    let text = format!("the dump is incomplete: {entries} could not be read when it was made");
+    let archive = dump.archive.as_deref().unwrap_or(b"-");
+    Some(Warning::about(archive, Reason::new(text, hint)))
 }
 
 /// Writes the contents of one file to standard output.

@@ -21,8 +21,6 @@ pub(crate) struct RestoreReport<'a> {
     pub(crate) seconds: f64,
     /// Whether the archives are parts of one dump.
     pub(crate) are_parts: bool,
-    /// Whether there are several archives, of which later ones replace files of earlier ones.
-    pub(crate) are_several: bool,
     /// The entries of each rank of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
 }
@@ -92,6 +90,19 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
             let (archive, same) = (printable(archive), printable(same));
             return format!("'{archive}' is the same archive as '{same}', and is restored once")
                 .into();
+        }
+        Note::RemovedExisting(removed, first) => {
+            let entries = plural(*removed, "existing entry", "existing entries");
+            let names: Vec<_> = first.iter().map(|name| printable(name)).collect();
+            let names = format!("'{}'", names.join("', '"));
+            let more = match removed.saturating_sub(first.len() as u64) {
+                0 => String::new(),
+                more => format!(" and {} more", count(more)),
+            };
+            return format!(
+                "removed {entries} that the increments do not list: {names}{more}; existing entries of directories that no increment has stay"
+            )
+            .into();
         }
         Note::Reordered(archives) => {
             let order = names(archives);
@@ -175,11 +186,7 @@ pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
     let effects: String = effects
         .map(|(n, how)| format!("; {} {how}", count(n)))
         .collect();
-    let repeated = match report.are_several && counts.files > 0 {
-        true => "; a file in several archives counts each time",
-        false => "",
-    };
-    format!("{what} ({}) {how}{effects}{repeated}", sized(counts.bytes))
+    format!("{what} ({}) {how}{effects}", sized(counts.bytes))
 }
 
 #[cfg(test)]
@@ -206,7 +213,6 @@ mod tests {
                 steps,
                 seconds,
                 are_parts,
-                are_several: false,
                 ranks: None,
             })
         };
@@ -214,18 +220,6 @@ mod tests {
         assert_eq!(
             report(&restored, None, 0.5),
             "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed"
-        );
-        let chain = RestoreReport {
-            summary: &restored,
-            steps: None,
-            seconds: 0.5,
-            are_parts: false,
-            are_several: true,
-            ranks: None,
-        };
-        assert_eq!(
-            summary(&chain),
-            "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed; a file in several archives counts each time"
         );
         let counts = Counts {
             directories: 2,

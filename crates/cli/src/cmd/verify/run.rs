@@ -31,6 +31,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let names = &archives.archives;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read(&[])?.filter();
+    args.excludes.globs.note_unmatched(&[], out);
     let mut tree = against.map(|dir| open(dir, filter, args)).transpose()?;
     if !args.files_from.is_empty() {
         let (_, listed) = read_list(&args.files_from, args.null, &[])?;

@@ -117,14 +117,15 @@ impl Chains<'_> {
     pub(crate) fn text(&self, zone: &Zone, style: TableStyle) -> String {
         let columns = [
             ("N", Align::Right),
-            ("DATE", Align::Left),
+            ("DATE", Align::Right),
+            ("STATUS", Align::Left),
             ("LEVEL", Align::Right),
             ("MEMBERS", Align::Right),
             ("SIZE", Align::Right),
-            ("STATUS", Align::Left),
             ("ARCHIVE", Align::Left),
         ];
         let mut table = Table::new(&columns, self.checked.dumps.len());
+        table.identify_by(6);
         for (at, (dump, checked)) in self
             .history
             .dumps()
@@ -146,10 +147,10 @@ impl Chains<'_> {
             let cells = [
                 (at + 1).to_string(),
                 local_date(dump, zone),
+                status.to_owned(),
                 dump.level.to_string(),
                 members.unwrap_or_else(|| "-".to_owned()),
                 size(dump.bytes),
-                status.to_owned(),
                 archive_cell(dump),
             ];
             table.row(cells, tone);

@@ -20,6 +20,7 @@ use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
 use super::sinks::ProgressSink;
 use crate::args::output::Format;
+use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
@@ -63,6 +64,9 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
             let message = format!("{option} requires --shard or mpirun");
             return Err(Error::new(message).with_hint("add --shard I/N"));
         }
+    }
+    if team.rank() == 0 {
+        args.excludes.globs.note_unmatched(&bytes(&args.dirs), out);
     }
     if args.explain {
         if team.rank() > 0 {

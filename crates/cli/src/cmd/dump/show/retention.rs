@@ -127,10 +127,10 @@ fn reasons(kept: &KeptDump<'_>) -> String {
 pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) -> String {
     let columns = [
         ("N", Align::Right),
-        ("DATE", Align::Left),
+        ("DATE", Align::Right),
+        ("KEPT AS", Align::Left),
         ("LEVEL", Align::Right),
         ("SIZE", Align::Right),
-        ("KEPT AS", Align::Left),
         ("ARCHIVE", Align::Left),
     ];
     let kept = pruned.kept_dumps.iter().flatten();
@@ -144,15 +144,16 @@ pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) ->
     rows.extend(pruned.dumps.iter().map(|dump| (dump, word.to_owned())));
     rows.sort_by_key(|(dump, _)| dump.at);
     let mut table = Table::new(&columns, rows.len());
+    table.identify_by(5);
     for (dump, why) in rows {
         let record = dump.record();
         table.row(
             [
                 (dump.at + 1).to_string(),
                 local_date(record, zone),
+                why,
                 record.level.to_string(),
                 size(record.bytes),
-                why,
                 archive_cell(record),
             ],
             RowColour::Plain,

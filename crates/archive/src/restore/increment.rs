@@ -92,6 +92,8 @@ impl Restorer<'_> {
         if from.is_empty() || to.is_empty() {
             return Err(NotRestored::RenamedRoot.into());
         }
+        self.chosen.check_mount(&from)?;
+        self.chosen.check_mount(&to)?;
         let is_temporary = temporary == Some(&from[..]);
         if !is_temporary && !self.chosen.has_in(&from) {
             return Ok(());
@@ -178,6 +180,7 @@ impl Restorer<'_> {
         };
         let how = Open::PATH | Open::DIRECTORY;
         if self.chosen.below(&place).next().is_none()
+            || self.chosen.check_mount(&place).is_err()
             || open_beneath(self.top.as_fd(), &place, how).is_err()
         {
             return Ok(());
@@ -247,7 +250,10 @@ impl Restorer<'_> {
             }
             // The entry itself was not selected: only selected files below it are removed.
             let below = self.chosen.below(&whole);
-            for gone in below.filter(|gone| !self.chosen.is_ahead(gone, &was)) {
+            let is_gone = |gone: &[u8]| {
+                !self.chosen.is_ahead(gone, &was) && self.chosen.check_mount(gone).is_ok()
+            };
+            for gone in below.filter(|gone| is_gone(gone)) {
                 let (above, name) = split(gone);
                 if let (Ok(above), Ok(name)) = (
                     open_beneath(self.top.as_fd(), above, Open::SCAN),

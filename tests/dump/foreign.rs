@@ -136,10 +136,10 @@ fn listed_names_in_a_swapped_directory_are_not_examined() {
         let ended = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&ended.stderr);
         let told = format!("{:?}: {told}", ended.status);
-        let queried = run(&mut fathom(args!["query", "--format", "ndjson", catalog]));
-        let queried = String::from_utf8_lossy(&queried.exits(0).stdout).into_owned();
-        assert!(!queried.contains("\"size\":6,"), "{told}\n{queried}");
-        assert!(!has(&archive, "SECRET"), "{told}");
+        // The check of mounts examines the first name, so both names are in the swapped directory
+        // when they are dumped: nothing is left.
+        assert_eq!(ended.status.code(), Some(2), "{told}");
+        assert!(!catalog.exists() && !archive.exists(), "{told}");
     });
 }
 
@@ -504,12 +504,7 @@ fn state_behind_a_symlink_of_another_user_is_refused() {
             match is_safe {
                 true => drop(listed.exits(0)),
                 false => {
-                    let told = listed.refused().stderr;
-                    let has = |part: &str| told.contains(part);
-                    assert!(
-                        has("another user") && has("take the archives by name"),
-                        "{told}"
-                    );
+                    assert!(listed.refused().stderr.contains("another user"), "{what}");
                     let pruned = run(&mut fathom(prune.clone())).refused().stderr;
                     assert!(pruned.contains("another user"), "{what}: {pruned}");
                 }

@@ -131,14 +131,14 @@ fn a_file_that_changes_while_it_is_read_has_its_first_size() {
                 _ => assert!(differing.is_none_or(|at| at < 20), "{differing:?}"),
             }
             // The catalog describes all other files.
-            let (made, _) = tracked(ground, words());
+            let (made, _) = tracked(ground, args!["tree"]);
             assert_eq!(
                 (&made["files_changed"], &made["files_unmodified"]),
                 (&1.into(), &1.into())
             );
             let again = verified(ground, "again").join("tree");
             same(&kept(&tree), &kept(&again), message);
-            assert_eq!(tracked(ground, words()).0["files_unmodified"], 2);
+            assert_eq!(tracked(ground, args!["tree"]).0["files_unmodified"], 2);
         });
     }
 }
@@ -217,7 +217,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
             tree
         };
         same(&without_top(expected), &without_top(stored), "as they are");
-        assert_eq!(tracked(ground, words()).0["files_new"], 2);
+        assert_eq!(tracked(ground, args!["tree"]).0["files_new"], 2);
         let again = verified(ground, "again").join("tree");
         same(&kept(&tree), &kept(&again), "the next snapshot");
     });
@@ -363,7 +363,7 @@ fn snapshots_are_sound_while_files_change() {
                 }
             },
         );
-        tracked(ground, words);
+        tracked(ground, args!["tree"]);
         let copy = verified(ground, "after").join("tree");
         // Old versions of restic restore sparse files with all their zeros.
         let without_holes = |_: &[u8], seen: &mut Seen| {

@@ -10,6 +10,8 @@ use rustix::mount::{MountFlags, mount};
 
 use crate::support::build::{chmod, dir, file, tmpfs};
 
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
 use crate::support::pack::{end, extended, member, raw};
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{Ran, args};
@@ -449,4 +451,57 @@ fn concatenated_archives_are_reported() {
         assert!(ran.stderr.contains("data follows the end"), "{ran}");
     }
     assert!(ground.path().join("one").exists());
+}
+
+/// Members on a mount that does not answer are not restored; all others are.
+#[test]
+fn mounts_that_do_not_answer_are_skipped() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        file(ground.join("s/far/x"), 10);
+        file(ground.join("s/near"), 10);
+        fs::hard_link(ground.join("s/far/x"), ground.join("s/link")).unwrap();
+        let dump = |to: &str, more: &[&str]| {
+            let arguments = [&["dump", "s", "-o", to][..], more].concat();
+            run(fathom(arguments).current_dir(ground)).exits(0);
+        };
+        dump("0.tar", &["--catalog", "c"]);
+        file(ground.join("s/new"), 10);
+        fs::remove_file(ground.join("s/near")).unwrap();
+        dump("1.tar", &["--since", "c"]);
+        let to = ground.join("to");
+        let _server = serve(Hung, to.join("s/far"));
+        let restore = |words: &str| {
+            let mut command = fathom(args!["restore", "--deadline", "1s"]);
+            run(command.args(words.split(' ')).current_dir(ground))
+        };
+        for words in [
+            "0.tar -C to -n",
+            "0.tar -C to",
+            "0.tar 1.tar -C to --overwrite",
+        ] {
+            let ran = restore(words).exits(1);
+            let warning = "'s/far/x': not restored: its mount does not answer";
+            assert!(ran.stderr.contains(warning), "{words}: {ran}");
+            let is_restored = |name: &str| to.join("s").join(name).exists();
+            assert_eq!(
+                is_restored("near"),
+                words == "0.tar -C to",
+                "{words}: {ran}"
+            );
+            assert_eq!(
+                is_restored("new"),
+                words.contains("1.tar"),
+                "{words}: {ran}"
+            );
+        }
+        restore("0.tar -C to -- s/near").exits(0);
+        let refused = restore("0.tar -C to/s/far").refused();
+        assert!(
+            refused.stderr.contains("does not answer within 1.00 s"),
+            "{refused}"
+        );
+    });
 }

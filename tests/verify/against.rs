@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::support::build::{bind, chmod, dir, disk, file, name, tmpfs, unmount_whole};
 
 use crate::support::disks::{BTRFS, EXT4, mounted};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::tool::tool;
@@ -750,5 +752,77 @@ fn ignored_metadata_is_not_compared() {
         fs::remove_file(other.join("link")).unwrap();
         dir(other.join("link"));
         assert!(differences(&all, 1).contains("type differs: directory"));
+    });
+}
+
+/// Members on a mount that does not answer are skipped, by any path that leads there.
+#[test]
+fn mounts_that_do_not_answer_are_skipped() {
+    if !require(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|at| {
+        for name in ["far/x", "far/y", "near"] {
+            file(at.join("tree").join(name), 10);
+        }
+        fs::hard_link(at.join("tree/far/x"), at.join("tree/link")).unwrap();
+        symlink("tree", at.join("symlink")).unwrap();
+        fs::write(at.join("list"), "tree/far/none\ntree/near\n").unwrap();
+        dir(at.join("state"));
+        let dump = |source: &str, archive: &str, more: &[&str]| {
+            let words = [&["dump", "-q", source, "-o", archive], more].concat();
+            run(fathom(words).current_dir(at)).exits(0);
+        };
+        dump("tree", "a.tar", &[]);
+        dump("symlink/far", "symlink.tar", &[]);
+        dump("tree/far/x", "x.tar", &[]);
+        dump("tree", "0.tar", &["--level", "0", "--state", "state"]);
+        let verify = |words: &str| {
+            let mut command = fathom(args!["verify", "--deadline", "1s", "--json"]);
+            run(command.args(words.split(' ')).current_dir(at))
+        };
+        let _server = serve(Hung, at.join("tree/far"));
+        // Of the members tree, far, x, y, link and near, three are on the mount.
+        let state = "--state state --against .";
+        for (words, path, compared) in [
+            ("a.tar --against .", "./tree/far", 3),
+            ("a.tar --against . --exclude far", "./tree/far", 3),
+            ("a.tar --against . --files-from list", "./tree/far", 3),
+            ("a.tar --against . --ignore links", "./tree/far", 3),
+            ("symlink.tar --against .", "./symlink/far", 0),
+            (state, "./tree/far", 3),
+        ] {
+            let value = verify(words).exits(1).json();
+            let [warning] = &value["warnings"].as_array().unwrap()[..] else {
+                panic!("{words}: {value}");
+            };
+            assert_eq!(warning["path"], path, "{words}: {value}");
+            let message = warning["message"].as_str().unwrap();
+            assert!(message.contains("does not answer within 1.00 s"), "{value}");
+            let result = &value["result"];
+            for (field, expected) in [("compared", compared), ("different", 0), ("unknown", 0)] {
+                assert_eq!(result[field], expected, "{words}, {field}: {value}");
+            }
+        }
+        // The mount does not matter to members beside it.
+        verify("a.tar --against . -- tree/near tree/link").exits(0);
+        // The search for the right directory does not enter the mount.
+        verify("x.tar --against tree").exits(1);
+        let refused = verify("a.tar --against tree/far").exits(2);
+        let message = "'tree/far' does not answer within 1.00 s";
+        assert!(refused.stderr.contains(message), "{refused}");
+        verify("a.tar").exits(2);
+        // A mount point that is not in the archive.
+        let _other = serve(Hung, at.join("tree/new"));
+        for words in [
+            "a.tar --against . --ignore mtime",
+            &format!("{state} --ignore mtime"),
+        ] {
+            let value = verify(words).exits(1).json();
+            let warnings = value["warnings"].as_array().unwrap().iter();
+            let paths: Vec<&str> = warnings.map(|it| it["path"].as_str().unwrap()).collect();
+            assert_eq!(paths, ["./tree/far", "./tree/new"], "{value}");
+            assert_eq!(value["result"]["unknown"], 0, "{value}");
+        }
     });
 }

@@ -207,7 +207,7 @@ fn by_time(dice: &mut Dice) -> Pair {
     let newer = format!("-newer{letter}t");
     let (mut ours, mut finds) = (vec![format!("--time={field}")], Vec::new());
     // All limits must hold, also several of one option.
-    for _ in 0..1 + dice.below(3) {
+    for _ in 0..1 + usize::from(dice.one_in(3)) {
         let limit = *dice.pick(&LIMITS) + *dice.pick(&[-1, 0, 1]);
         if dice.one_in(2) {
             ours.push(format!("--changed-within=@{limit}"));

@@ -214,8 +214,12 @@ impl Verification<'_> {
             if let Some(tree) = against {
                 let place = tree.listed.as_ref().map(|list| list.position(&member.path));
                 known.listed.extend(place.flatten());
+                *is_increment |= member.dumpdir.is_some();
                 report.compare(tree, input, &member, known);
                 wanted.is_incomplete |= report.resume(name, input, &latest);
+                if tree.silent.has(&member.path) {
+                    continue;
+                }
                 if member.kind != MemberKind::Label {
                     first.add(&member.path);
                 }
@@ -223,7 +227,6 @@ impl Verification<'_> {
                     tree.check_members(first, known)?;
                 }
                 if let Some(list) = &member.dumpdir {
-                    *is_increment = true;
                     let skipped = Skipped::new(own, tree);
                     let warn = |warning| report.unknown(warning);
                     tree.find_unlisted(&member.path, list, &skipped, warn);
@@ -313,6 +316,9 @@ impl Verification<'_> {
             if wanted.is_all() && !is_increment {
                 tree.find_unmet(&known, &told, &skipped, |warning| report.unknown(warning));
             }
+            for warning in tree.silent_warnings() {
+                report.warn(warning);
+            }
         }
         for warning in wanted.missing() {
             report.warn(warning);
@@ -323,7 +329,8 @@ impl Verification<'_> {
 }
 
 impl VerifyReport {
-    /// Compares a member with the file of the same name.
+    /// Compares a member with the file of the same name. A member on a mount that does not answer
+    /// does not count as compared.
     fn compare(
         &mut self,
         tree: &mut Tree,
@@ -333,6 +340,9 @@ impl VerifyReport {
     ) {
         let mut differences = Vec::new();
         let compared = tree.compare(input, member, known, &mut differences);
+        if differences.is_empty() && tree.silent.has(&member.path) {
+            return;
+        }
         self.compared += 1;
         self.different += u64::from(!differences.is_empty());
         differences

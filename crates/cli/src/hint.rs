@@ -13,7 +13,7 @@ use gate::Errno;
 use gate::fs::{AtFlags, FileType, Statx, StatxMask};
 use gate::long::statx_long;
 use mounts::Incompleteness;
-use mounts::root::OtherNamespace;
+use mounts::namespace::OtherNamespace;
 use show::shell::quoted;
 
 pub(crate) use self::archives::{

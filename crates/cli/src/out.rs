@@ -30,7 +30,6 @@ use crate::args::{Cli, ColourMode, Global};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
 use crate::hint::{hint, newest_catalog};
-use crate::ranks::host;
 
 impl ColourMode {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
@@ -686,6 +685,11 @@ pub(crate) fn json_warnings(warnings: &[Warning]) -> Vec<json::Warning> {
         },
     };
     warnings.iter().map(warning).collect()
+}
+
+/// The name of this machine, as uname(2) has it.
+pub(crate) fn host() -> String {
+    String::from_utf8_lossy(&uname().host).into_owned()
 }
 
 #[cfg(test)]

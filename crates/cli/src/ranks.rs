@@ -15,7 +15,6 @@ use catalog::ShardOfRun;
 use catalog::remote::is_remote;
 use gate::fs::{AtFlags, Open, StatxMask, openat, statx};
 use gate::long::{open_long, parent};
-use gate::machine::uname;
 use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
@@ -31,7 +30,7 @@ use self::show::RankEntries;
 use crate::args::values::bytes;
 use crate::error::{Error, Outcome};
 use crate::hint::{OLD_PARTS, hint};
-use crate::out::{Out, create_directories};
+use crate::out::{Out, create_directories, host};
 use crate::rank_warning::RankWarning;
 
 /// Whether a launcher started this process as a rank of an MPI job, which [`join`] can join.
@@ -170,10 +169,6 @@ fn with_rank(path: &str, variable: &str) -> String {
 
 /// The beginning of the error message if parts of a catalog cannot be written to a directory.
 pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
-
-pub(crate) fn host() -> String {
-    String::from_utf8_lossy(&uname().host).into_owned()
-}
 
 fn place_of(rank: usize, host: &str) -> String {
     format!("rank {rank} on {}", printable(host.as_bytes()))

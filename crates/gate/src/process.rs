@@ -43,7 +43,7 @@ pub fn expect_one_thread() {
 }
 
 /// Whether this process has only one thread, now or within the time `longest`.
-fn has_one_thread(longest: Duration) -> bool {
+pub fn has_one_thread(longest: Duration) -> bool {
     let until = Instant::now() + longest;
     while threads().is_some_and(|threads| threads > 1) {
         if Instant::now() > until {

@@ -8,7 +8,7 @@ use gate::{Errno, Gate};
 use base::runs::time_text;
 use base::warning::WarningReason;
 
-use crate::root::OtherNamespace;
+use crate::namespace::OtherNamespace;
 
 /// A failed operation: what failed, on which file, and how.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

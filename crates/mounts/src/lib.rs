@@ -7,6 +7,7 @@
 //! | [`tree`] | which mounts a path reaches, which are hidden, which are leaves |
 //! | [`method`] | one file per method: `naive`, `getmnt1`, `getmnt2`, `getmnt3`, `search` |
 //! | [`pairs`] | the papers' table of <device, parent device> pairs |
+//! | [`namespace`] | directories in other mount namespaces |
 //! | [`root`] | the directory at which a search begins |
 //! | [`listed`] | whether a directory still lists a name that was not found |
 //! | [`locate`](mod@locate) | every mount point at or under a directory |
@@ -33,6 +34,7 @@ pub mod listed;
 pub mod locate;
 pub mod method;
 pub mod names;
+pub mod namespace;
 pub mod pairs;
 pub mod point;
 pub mod root;

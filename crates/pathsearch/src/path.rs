@@ -14,6 +14,7 @@ use ondisk::Dev;
 use crate::lookup::{DEFAULT_PATH, normalize, split};
 use crate::order::order_directories;
 use crate::trace::{Program, ProgramUse};
+use crate::tree::MountPoints;
 
 /// The state of an element of PATH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -360,6 +361,37 @@ impl ProgramDirectories for LocalDirectories {
         let runs = seen.file_type == FileType::Regular && seen.mode & EXECUTABLE != 0;
         runs.then_some((seen.dev, seen.ino))
     }
+}
+
+/// An element of PATH.
+#[derive(Clone, Debug)]
+pub struct PathElement {
+    /// The directory, as given.
+    pub dir: Vec<u8>,
+    /// The state of the element.
+    pub state: ElementState,
+    /// The type of the directory's file system.
+    pub fstype: Option<Vec<u8>>,
+    /// Whether the directory is on a network file system.
+    pub network: bool,
+}
+
+/// The elements of a value of PATH.
+pub fn path_elements(path: &[u8]) -> Vec<PathElement> {
+    let mounts = MountPoints::read();
+    let element = |(dir, state): (Vec<u8>, ElementState)| {
+        let mount = mounts.find(&dir).filter(|_| dir.starts_with(b"/"));
+        PathElement {
+            state,
+            fstype: mount.map(|mount| mount.fstype.clone()),
+            network: mount.is_some_and(|mount| mount.network),
+            dir,
+        }
+    };
+    elements(path, &mut LocalDirectories)
+        .into_iter()
+        .map(element)
+        .collect()
 }
 
 #[cfg(test)]

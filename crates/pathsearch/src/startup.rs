@@ -7,23 +7,9 @@ use base::runs::Stats;
 
 use crate::fixes::Fix;
 use crate::kind::{Count, Kind, KindCounts};
-use crate::path::{ElementState, LocalDirectories, elements};
+use crate::path::{ElementState, PathElement};
 use crate::report::{DirectoryReport, SearchReport};
 use crate::trace::Totals;
-use crate::tree::MountPoints;
-
-/// An element of PATH.
-#[derive(Clone, Debug)]
-pub struct PathElement {
-    /// The directory, as given.
-    pub dir: Vec<u8>,
-    /// The state of the element.
-    pub state: ElementState,
-    /// The type of the directory's file system.
-    pub fstype: Option<Vec<u8>>,
-    /// Whether the directory is on a network file system.
-    pub network: bool,
-}
 
 /// A program that was started, and the cost of its start.
 #[derive(Clone, Debug)]
@@ -106,24 +92,6 @@ impl StartupReport {
         let count = elements.map(|element| counts.remove(without_slashes(&element.dir)));
         Some(count.map(Option::unwrap_or_default).collect())
     }
-}
-
-/// The elements of a value of PATH.
-pub fn path_elements(path: &[u8]) -> Vec<PathElement> {
-    let mounts = MountPoints::read();
-    let element = |(dir, state): (Vec<u8>, ElementState)| {
-        let mount = mounts.find(&dir).filter(|_| dir.starts_with(b"/"));
-        PathElement {
-            state,
-            fstype: mount.map(|mount| mount.fstype.clone()),
-            network: mount.is_some_and(|mount| mount.network),
-            dir,
-        }
-    };
-    elements(path, &mut LocalDirectories)
-        .into_iter()
-        .map(element)
-        .collect()
 }
 
 fn without_slashes(dir: &[u8]) -> &[u8] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::WarningReason;
 use base::runs::time_text;
 use gate::{Errno, Gate};
-use mounts::root::OtherNamespace;
+use mounts::namespace::OtherNamespace;
 
 /// The reason why the space cannot be examined.
 #[derive(Clone, Debug, thiserror::Error)]

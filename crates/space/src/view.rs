@@ -63,7 +63,7 @@ impl ExaminedMount {
                 dev: given.meta.dev,
                 ..Mount::default()
             };
-            let other = mounts::root::other_namespace(&given.fd);
+            let other = mounts::namespace::other_namespace(&given.fd);
             let kind = other.map_or(WarningKind::UnknownMount, WarningKind::OtherNamespace);
             let mut warnings = vec![Warning::about(&mount_point, kind)];
             let deleted = deleted::find(mount.dev, &table, &mut warnings);

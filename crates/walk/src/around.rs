@@ -130,6 +130,11 @@ impl ReachableMounts {
         self.silent.is_empty()
     }
 
+    /// The mount points that do not answer, as paths that begin with a DIR as given.
+    pub fn silent_paths(&self) -> &[Vec<u8>] {
+        &self.silent
+    }
+
     /// Forgets silent mounts at paths that are not to be walked.
     #[must_use]
     pub fn retain_silent(mut self, is_walked: impl Fn(&[u8]) -> bool) -> ReachableMounts {

@@ -93,6 +93,8 @@ impl Restorer<'_> {
         if from.is_empty() || to.is_empty() {
             return Err(NotRestored::RenamedRoot.into());
         }
+        self.chosen.check_mount(&from)?;
+        self.chosen.check_mount(&to)?;
         let is_temporary = temporary == Some(&from[..]);
         if !is_temporary && !self.chosen.has_in(&from) {
             return Ok(());
@@ -182,6 +184,7 @@ impl Restorer<'_> {
         };
         let how = Open::PATH | Open::DIRECTORY;
         if self.chosen.below(&place).next().is_none()
+            || self.chosen.check_mount(&place).is_err()
             || open_beneath(self.top.as_fd(), &place, how).is_err()
         {
             return Ok(());
@@ -254,7 +257,10 @@ impl Restorer<'_> {
             }
             // The entry itself was not selected: only selected files below it are removed.
             let below = self.chosen.below(&whole);
-            let below = below.filter(|gone| !self.chosen.is_ahead(gone, &was));
+            let is_gone = |gone: &[u8]| {
+                !self.chosen.is_ahead(gone, &was) && self.chosen.check_mount(gone).is_ok()
+            };
+            let below = below.filter(|gone| is_gone(gone));
             for gone in below.map(<[u8]>::to_vec).collect::<Vec<_>>() {
                 let (above, name) = split(&gone);
                 if let (Ok(above), Ok(name)) = (

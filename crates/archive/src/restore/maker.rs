@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::path::split;
 use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
 use gate::file::{NewFile, linkat, unlinkat};
-use gate::fs::{AtFlags, StatxMask, statx, syncfs};
+use gate::fs::{AtFlags, Statx, StatxMask, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -19,7 +19,6 @@ use super::created::Failures;
 use super::entry::{NewEntry, OpenDirectory};
 use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
-use super::remove::attributes;
 use super::report::{Counts, RestoreMessages, RestoreProgress};
 use super::rights::RestoringUser;
 
@@ -298,4 +297,15 @@ fn clear(here: &Fd, name: &CStr) -> Result<(), Failure> {
         Err(_) => NotRestored::InTheWay,
     };
     done.map_err(|e| Failure::call(Gate::Unlinkat, e, reason))
+}
+
+/// The attributes of an entry; `None` if there is none, or they cannot be read.
+pub(super) fn attributes(here: &Fd, name: &CStr) -> Option<Statx> {
+    statx(
+        here,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxMask::BASIC_STATS,
+    )
+    .ok()
 }

@@ -76,6 +76,9 @@ pub struct RestoreOptions {
     pub recorded: Vec<DumpRecord>,
     /// An existing directory to restore into.
     pub dir: Vec<u8>,
+    /// Mounts below the directory that do not answer, as paths relative to it. Nothing is restored
+    /// there.
+    pub silent: Vec<Vec<u8>>,
     /// Member names or patterns to restore, with everything below; all if empty.
     pub paths: Vec<Vec<u8>>,
     /// Number of leading components to remove from member names and hard link targets; members with
@@ -113,7 +116,8 @@ pub fn restore(
     say: &mut dyn FnMut(RestoreStep),
 ) -> Result<RestoreSummary, Error> {
     let chosen = SelectedPaths::new(&options.paths)?.with_stripped(options.strip_components);
-    let mut chosen = chosen.without_devices(!options.kept.devices);
+    let chosen = chosen.without_devices(!options.kept.devices);
+    let mut chosen = chosen.without_mounts(options.silent.clone());
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
         && are_chain
@@ -229,6 +233,9 @@ fn check_empty(
     };
     for place in places {
         let path = clean(&place).map(|name| name.path).unwrap_or_default();
+        if chosen.check_mount(&path).is_err() {
+            continue;
+        }
         let path = if path.is_empty() { b"." } else { &path[..] };
         let Ok(here) = open_beneath(dir.as_fd(), path, Open::SCAN) else {
             continue;

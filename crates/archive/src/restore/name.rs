@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base::path::{components, split};
+use base::path::{below, components, split};
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
@@ -110,6 +110,8 @@ pub(super) struct SelectedPaths {
     removed: HashSet<Vec<u8>>,
     /// Whether members may be lost, because an archive is damaged.
     pub(super) is_incomplete: bool,
+    /// Paths below DIR of mounts that do not answer.
+    silent: Vec<Vec<u8>>,
 }
 
 impl SelectedPaths {
@@ -151,6 +153,20 @@ impl SelectedPaths {
         SelectedPaths {
             skips_devices,
             ..self
+        }
+    }
+
+    pub(super) fn without_mounts(self, silent: Vec<Vec<u8>>) -> SelectedPaths {
+        SelectedPaths { silent, ..self }
+    }
+
+    /// Checks that a path below DIR is on no mount that does not answer: a system call there could
+    /// block forever.
+    pub(super) fn check_mount(&self, path: &[u8]) -> Result<(), NotRestored> {
+        let mut silent = self.silent.iter();
+        match silent.any(|mount| below(mount, path).is_some()) {
+            true => Err(NotRestored::SilentMount),
+            false => Ok(()),
         }
     }
 
@@ -230,11 +246,15 @@ impl SelectedPaths {
         if self.turn == 0 && member.dumpdir.as_deref().is_some_and(lists_earlier_files) {
             remarks.note(Note::FirstIsIncrement);
         }
-        if self.stripped == 0 {
-            return Ok(Some(place));
-        }
-        let rest = strip(&member.path, self.stripped).map(clean).transpose();
-        Ok(rest.map_err(NotRestored::BadName)?.map(|name| name.path))
+        let path = match self.stripped {
+            0 => Some(place),
+            stripped => {
+                let rest = strip(&member.path, stripped).map(clean).transpose();
+                rest.map_err(NotRestored::BadName)?.map(|name| name.path)
+            }
+        };
+        path.iter().try_for_each(|path| self.check_mount(path))?;
+        Ok(path)
     }
 
     /// The path to which the target of a hard link is restored.
@@ -242,12 +262,14 @@ impl SelectedPaths {
         let target = clean(link).map_err(NotRestored::BadLink)?.path;
         if self.stripped == 0 {
             // The target may be removed by a later archive, so it has no final name.
-            return Ok(self.place(&target).unwrap_or(target));
+            let place = self.place(&target).unwrap_or(target);
+            return self.check_mount(&place).map(|()| place);
         }
         let rest = strip(link, self.stripped).map(clean).transpose();
         let rest = rest.map_err(NotRestored::BadLink)?;
-        rest.map(|name| name.path)
-            .ok_or(NotRestored::NoSuchTarget(target))
+        let path = rest.map(|name| name.path);
+        let path = path.ok_or(NotRestored::NoSuchTarget(target))?;
+        self.check_mount(&path).map(|()| path)
     }
 
     /// Whether the target of a hard link was selected.

@@ -31,6 +31,8 @@ pub enum NotRestored {
     DamagedData,
     #[error("not restored: {0}")]
     BadName(BadName),
+    #[error("not restored: its mount does not answer")]
+    SilentMount,
     #[error("not restored: invalid name")]
     ImpossibleName,
     #[error("not restored: its name is that of the target directory, but it is not a directory")]

@@ -384,12 +384,14 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// The current path on disk of a file that would have this path; `None` if it would be removed.
+    /// The current path on disk of a file that would have this path; `None` if it would be removed,
+    /// or is on a mount that does not answer.
     fn on_disk(&self, path: &[u8]) -> Option<Vec<u8>> {
-        match self.places.nearest(path) {
-            None => Some(path.to_vec()),
-            Some((place, rest)) => Some(joined(&self.origins[(*place)?], rest)),
-        }
+        let path = match self.places.nearest(path) {
+            None => path.to_vec(),
+            Some((place, rest)) => joined(&self.origins[(*place)?], rest),
+        };
+        self.chosen.check_mount(&path).is_ok().then_some(path)
     }
 
     /// The type of the existing file that would have this path.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gate::create::{fchmod, unlinkat_directory};
 use gate::file::unlinkat;
-use gate::fs::{AtFlags, Open, Resolve, Statx, StatxMask, getdents64, statx};
+use gate::fs::{Open, Resolve, Statx, getdents64};
 use gate::process::is_root;
 use gate::resolve::openat2;
 use gate::{Errno, Fd, Gate};
@@ -14,7 +14,7 @@ use ondisk::dirent::entries;
 
 use super::attributes::change_mode;
 use super::created::CreatedPaths;
-use super::maker::Maker;
+use super::maker::{Maker, attributes};
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreMessages;
 use super::rights::ALL;
@@ -241,16 +241,6 @@ pub(super) fn restored(
         true => attributes(here, name),
         false => None,
     }
-}
-
-pub(super) fn attributes(here: &Fd, name: &CStr) -> Option<Statx> {
-    statx(
-        here,
-        name,
-        AtFlags::SYMLINK_NOFOLLOW,
-        StatxMask::BASIC_STATS,
-    )
-    .ok()
 }
 
 /// Opens a directory to be emptied, on the same mount only. If the directory's mode denies access

@@ -188,7 +188,7 @@ fn check_archive(
 }
 
 /// Compares the newest dump with a tree, by its catalog: names, types, permissions, owners, sizes,
-/// modification times, and contents by checksum.
+/// modification times, and contents by checksum. Entries on mounts that do not answer are skipped.
 ///
 /// # Errors
 /// No catalog of the dump is kept, or it cannot be read; or the entries of the dump are in a
@@ -237,7 +237,6 @@ pub fn compare_newest(
                 continue;
             };
             watch(compared.entries, &path);
-            first.add(&path);
             let mut differences = Vec::new();
             tree.compare_by_hash(
                 &member,
@@ -246,6 +245,10 @@ pub fn compare_newest(
                 &mut known,
                 &mut differences,
             );
+            if differences.is_empty() && tree.silent.has(&path) {
+                continue;
+            }
+            first.add(&path);
             compared.entries += 1;
             if compared.entries == MISSING_AT_FIRST {
                 tree.check_members(&first, &known)?;
@@ -265,6 +268,9 @@ pub fn compare_newest(
             compared.unknown += u64::from(warning.gate.is_none());
             found.push(warning, MOST_WARNINGS);
         });
+    }
+    for warning in tree.silent_warnings() {
+        found.push(warning, MOST_WARNINGS);
     }
     Ok((compared, found.take_all(WarningKind::MoreOfThese)))
 }

@@ -76,15 +76,18 @@ impl Tree {
         for at in (0..top.len()).rev().filter(|&at| top[at] == b'/') {
             let rest = member.strip_prefix(&top[at + 1..]);
             let dir = &top[..at.max(1)];
-            let exists = || {
-                statx_long(
-                    &joined(dir, member),
-                    AtFlags::SYMLINK_NOFOLLOW,
-                    StatxMask::TYPE,
-                )
-                .is_ok()
+            let exists = |rest: &[u8]| {
+                !self.silent.has(rest)
+                    && statx_long(
+                        &joined(dir, member),
+                        AtFlags::SYMLINK_NOFOLLOW,
+                        StatxMask::TYPE,
+                    )
+                    .is_ok()
             };
-            if matches!(rest, Some([] | [b'/', ..])) && exists() {
+            if let Some(rest @ ([] | [b'/', ..])) = rest
+                && exists(rest)
+            {
                 return Some(dir.to_vec());
             }
         }

@@ -1,9 +1,12 @@
 //! Compares the members of an archive with a tree.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use base::path::split;
 use base::{Warning, path};
@@ -11,16 +14,17 @@ use gate::fs::{
     AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
 };
 use gate::long::{c_string, open_beneath, open_long, reach};
-use gate::process::{is_me, is_root};
+use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
 use ondisk::{Time, nfs4_acl};
-use walk::{FileType, Filter};
+use walk::entry::{joined, relative};
+use walk::{FileType, Filter, ReachableMounts};
 
 use super::difference::{Difference, IgnoredMetadata, TreeAccess};
-use super::known::ArchivedFiles;
+use super::known::{ArchivedFiles, plain};
 use crate::dump::holes;
 use crate::dump::places::open_to_read;
 use crate::error::Error;
@@ -48,6 +52,51 @@ pub struct Tree {
     pub(super) listed: Option<SortedNames>,
     /// Metadata that is not compared.
     ignored: Rc<[IgnoredMetadata]>,
+    /// Mounts in the tree that do not answer.
+    pub(super) silent: SilentMounts,
+    /// Symlinks above all members for which the mounts at their targets were checked.
+    checked: BTreeSet<Vec<u8>>,
+}
+
+/// Mount points in a tree that do not answer. A system call on a path at or below one of them could
+/// block forever.
+#[derive(Debug)]
+pub(super) struct SilentMounts {
+    deadline: Duration,
+    /// Paths below the tree, each with whether a comparison has skipped a file there.
+    points: Vec<(Vec<u8>, Cell<bool>)>,
+}
+
+impl SilentMounts {
+    /// Adds the silent mounts of a directory that was given to [`ReachableMounts::find`] as `dir`,
+    /// and that has the path `at` in the tree.
+    fn add(&mut self, dir: &[u8], at: &[u8], around: &ReachableMounts) {
+        let (at, paths) = (plain(at), around.silent_paths().iter());
+        let points = paths.map(|path| (joined(&at, relative(dir, path)), Cell::new(false)));
+        self.points.extend(points);
+    }
+
+    /// Whether a path in the tree is on one of the mounts, so that it must be skipped. Records the
+    /// mount for [`SilentMounts::warnings`].
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        if self.points.is_empty() {
+            return false;
+        }
+        let path = plain(path);
+        let mut points = self.points.iter();
+        let found = points.find(|(point, _)| path::below(point, &path).is_some());
+        found.map(|(_, is_met)| is_met.set(true)).is_some()
+    }
+
+    /// One warning for each mount on which files were skipped. `dir` is the directory of the tree.
+    fn warnings(&self, dir: &[u8]) -> Vec<Warning> {
+        let met = self.points.iter().filter(|(_, is_met)| is_met.get());
+        let warn = |(point, _): &(Vec<u8>, Cell<bool>)| {
+            let kind = walk::WarningKind::Silent(self.deadline);
+            Warning::about(&joined(dir, point), kind)
+        };
+        met.map(warn).collect()
+    }
 }
 
 /// A file to compare, by name in an open directory.
@@ -90,12 +139,21 @@ impl Differences<'_> {
 
 impl Tree {
     /// Opens the directory of a tree. Members are looked up by name below it; files that the filter
-    /// excludes, by their names below the directory, need not be in the archive.
+    /// excludes, by their names below the directory, need not be in the archive. Files on the
+    /// silent mounts of `around`, which was found for `dir` with this `deadline`, are skipped.
     ///
     /// # Errors
     /// Those of openat(2).
-    pub fn open(dir: &[u8], filter: Filter) -> Result<Tree, Errno> {
+    pub fn open(
+        dir: &[u8],
+        filter: Filter,
+        around: &ReachableMounts,
+        deadline: Duration,
+    ) -> Result<Tree, Errno> {
         let top = open_long(dir, Open::DIRECTORY | Open::PATH)?;
+        let points = Vec::new();
+        let mut silent = SilentMounts { deadline, points };
+        silent.add(dir, b"", around);
         Ok(Tree {
             dir: dir.to_vec(),
             top,
@@ -105,6 +163,8 @@ impl Tree {
             filter,
             listed: None,
             ignored: Rc::default(),
+            silent,
+            checked: BTreeSet::new(),
         })
     }
 
@@ -122,8 +182,36 @@ impl Tree {
         Tree { listed, ..self }
     }
 
-    /// Opens a directory. Symlinks are followed only above all members.
+    /// One warning for each mount that did not answer, if files on it were skipped.
+    pub(super) fn silent_warnings(&self) -> Vec<Warning> {
+        self.silent.warnings(&self.dir)
+    }
+
+    /// Checks the mounts at and below the directory `above`, if it is a symlink, which may lead out
+    /// of the tree. Checks nothing if this process has several threads, because the check forks.
+    fn check_followed(&mut self, above: &[u8]) {
+        let seen = self.spot(above).and_then(|spot| spot.statx());
+        let is_symlink = |seen: Statx| FileType::from_mode(seen.mode) == FileType::Symlink;
+        if !seen.is_ok_and(is_symlink)
+            || !has_one_thread(Duration::ZERO)
+            || !self.checked.insert(above.to_vec())
+        {
+            return;
+        }
+        let (dir, deadline) = (joined(&self.dir, above), self.silent.deadline);
+        let dirs = std::slice::from_ref(&dir);
+        match ReachableMounts::find(dirs, false, &Filter::default(), deadline) {
+            Ok(around) => self.silent.add(&dir, above, &around),
+            Err(_) => self.silent.points.push((plain(above), Cell::new(false))),
+        }
+    }
+
+    /// Opens a directory. Symlinks are followed only above all members. `ETIMEDOUT` on a mount that
+    /// does not answer.
     pub(super) fn open_directory(&self, path: &[u8], how: Open) -> Result<Fd, Errno> {
+        if self.silent.has(path) {
+            return Err(Errno::ETIMEDOUT);
+        }
         let followed = self.followed.iter();
         let below = followed.filter_map(|(above, fd)| Some((fd, path::below(above, path)?)));
         let nearest = below.min_by_key(|(_, rest)| rest.len());
@@ -137,12 +225,18 @@ impl Tree {
         let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
         let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));
         for above in ends.map(|end| &dir[..end]) {
+            if self.followed.iter().any(|(path, _)| path == above) {
+                continue;
+            }
+            self.check_followed(above);
+            if self.silent.has(above) {
+                return;
+            }
             let open = || -> Result<Fd, Errno> {
                 let reach = reach(self.top.as_fd(), above)?;
                 openat(reach.dir(), reach.rest(), Open::DIRECTORY | Open::PATH)
             };
-            let is_new = self.followed.iter().all(|(path, _)| path != above);
-            if let (true, Ok(fd)) = (is_new, open()) {
+            if let Ok(fd) = open() {
                 self.followed.push((above.to_vec(), fd));
             }
         }
@@ -159,7 +253,11 @@ impl Tree {
     }
 
     /// Looks up the file of a member's name. Symlinks are followed only above all members.
+    /// `ETIMEDOUT` on a mount that does not answer.
     pub(super) fn spot(&mut self, name: &[u8]) -> Result<TreeFile<'_>, Errno> {
+        if self.silent.has(name) {
+            return Err(Errno::ETIMEDOUT);
+        }
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let (dir, base) = split(name);
         self.enter(dir)?;
@@ -171,7 +269,8 @@ impl Tree {
         Ok(TreeFile { dir, name })
     }
 
-    /// Finds the file with a member's name, and records it in `known`.
+    /// Finds the file with a member's name, and records it in `known`. `None` without a difference
+    /// on a mount that does not answer.
     fn find(
         &mut self,
         member: &Member,
@@ -182,9 +281,16 @@ impl Tree {
             differ.report_difference(Difference::LeadsOut);
             return None;
         };
+        if self.silent.has(name) {
+            return None;
+        }
         let (dir, _) = split(name.strip_suffix(b"/").unwrap_or(name));
         if let Err(Errno::ELOOP | Errno::ENOTDIR) = self.enter(dir) {
             self.follow(dir, known);
+            // The target of a symlink can be on a silent mount outside of the tree.
+            if self.silent.has(name) {
+                return None;
+            }
         }
         let spot = match self.spot(name) {
             Ok(spot) => spot,
@@ -264,6 +370,9 @@ impl Tree {
         own: Option<Result<Fd, Errno>>,
         differ: &mut Differences<'_>,
     ) {
+        if self.silent.has(&member.link) {
+            return;
+        }
         let target = match below(&member.link) {
             Some(name) => self.spot(name),
             None => Err(Errno::ENOENT),

@@ -16,7 +16,7 @@ use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::{ArchivedFiles, plain};
-use super::tree::Tree;
+use super::tree::{SilentMounts, Tree};
 use crate::gather::SortedNames;
 use crate::warning::WarningKind;
 
@@ -28,6 +28,8 @@ pub(super) struct Skipped<'a> {
     /// The dump's list of files (`--files-from`): files outside of it are skipped. `None` without a
     /// list.
     listed: Option<&'a SortedNames>,
+    /// Mounts that do not answer: files on them are unknown.
+    silent: &'a SilentMounts,
 }
 
 impl<'a> Skipped<'a> {
@@ -37,6 +39,7 @@ impl<'a> Skipped<'a> {
             archives,
             filter,
             listed,
+            silent: &tree.silent,
         }
     }
 }
@@ -135,7 +138,7 @@ impl Tree {
         let names = self.listed.iter().flat_map(|listed| listed.names());
         let unmet = names
             .enumerate()
-            .filter(|(at, _)| !known.listed.contains(at));
+            .filter(|(at, path)| !known.listed.contains(at) && !self.silent.has(path));
         for (_, path) in unmet {
             let (above, name) = split(path);
             let found = self
@@ -165,8 +168,11 @@ impl Tree {
     }
 
     /// Lists a directory of the tree. `None` on failure; if it was removed or replaced, a warning
-    /// about its member was already given.
+    /// about its member was already given. `None` also on a mount that does not answer.
     fn listing(&self, path: &[u8], tell: &mut impl FnMut(Warning)) -> Option<Listing> {
+        if self.silent.has(path) {
+            return None;
+        }
         let failed = |(gate, errno)| {
             let kind =
                 WarningKind::not_opened(errno, &joined(&self.dir, path), FileType::Directory);
@@ -219,7 +225,7 @@ pub(super) struct Listing {
 }
 
 /// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
-/// store), an archive file, or outside of the dump's list of files.
+/// store), an archive file, on a mount that does not answer, or outside of the dump's list of files.
 fn warn_of_unknown(
     path: &[u8],
     dir: &Fd,
@@ -229,7 +235,7 @@ fn warn_of_unknown(
 ) {
     let mut whole = path.to_vec();
     append(&mut whole, name.to_bytes());
-    if skipped.listed.is_some_and(|listed| !listed.has(&whole)) {
+    if skipped.listed.is_some_and(|listed| !listed.has(&whole)) || skipped.silent.has(&whole) {
         return;
     }
     let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;

@@ -15,8 +15,8 @@ use show::units::duration;
 use super::args::Dump as Args;
 use crate::date::Zone;
 use crate::error::Error;
+use crate::out::host;
 use crate::out::{silence, write_stderr};
-use crate::ranks::host;
 
 const PASSWORD_COMMAND: &str = "RESTIC_PASSWORD_COMMAND";
 const PASSWORD_FILE: &str = "RESTIC_PASSWORD_FILE";

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use archive::restore::RestoredAttributes;
 use clap::Args;
 
+use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::values::{number, when};
@@ -28,7 +29,15 @@ Arguments after -- are PATHs. Without --, the first argument is an archive, and 
 first later argument that is not an existing file. If a PATH without -- is not in the archives, nothing is restored. \
 The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
+/// `fathom restore` has no -x, so the shared text of this flag does not apply.
+const DEADLINE: &str = "\
+Skip network and FUSE mounts that do not answer within this time [default: 30s]
+
+A child process accesses each of these mounts below DIR first. If a mount does not answer, nothing is \
+restored there, and warnings name the members.";
+
 #[derive(Args, Debug)]
+#[command(mut_arg("deadline", |arg| arg.long_help(DEADLINE).help_heading(None::<&str>)))]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
@@ -112,6 +121,8 @@ pub(crate) struct Restore {
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

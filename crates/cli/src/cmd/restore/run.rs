@@ -23,7 +23,8 @@ use gate::fs::Open;
 use gate::long::open_long;
 use gate::lookup::may_create_in;
 use team::Team;
-use walk::check_same_directory;
+use walk::entry::relative;
+use walk::{Filter, ReachableMounts, check_same_directory};
 
 use super::show::{self, SCHEMA};
 use crate::args::values::bytes;
@@ -59,7 +60,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// last rank leaves the directory as in the archive.
 fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outcome {
     start_together("restores", &args.archives, args, team)?;
+    // Check the mounts before the first thread starts, because this forks child processes.
+    let dirs = [args.directory.as_bytes().to_vec()];
+    let around = ReachableMounts::find(&dirs, false, &Filter::default(), args.deadline.get());
+    let around = agree(team, around)?;
     let mut options = agree(team, restore_options(args, team, out))?;
+    let silent = around.silent_paths().iter();
+    let silent = silent.map(|path| relative(&dirs[0], path).to_vec());
+    options.silent = silent.collect();
     check_dir(&options.dir, team)?;
     options.archives = own_parts(options.archives, team);
     let progress = RestoreProgress::default();
@@ -164,6 +172,7 @@ fn restore_options(args: &Args, team: &dyn Team, out: &Out) -> Result<RestoreOpt
         archives,
         recorded,
         dir: args.directory.as_bytes().to_vec(),
+        silent: Vec::new(),
         must_have_paths: args.state.is_none() && args.paths.is_empty() && !paths.is_empty(),
         paths,
         strip_components: args.strip_components,

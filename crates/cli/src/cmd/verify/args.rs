@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use archive::verify::IgnoredMetadata;
 use clap::{Args, ValueEnum};
 
+use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
 use crate::cmd::selection::Excludes;
@@ -24,11 +25,19 @@ const MORE: &str = "\
 Arguments after -- are PATHs. Without --, the first argument is an archive, and the PATHs begin at the \
 first later argument that is not an existing file. The wildcards *, ? and [...] in PATHs match any characters, including slashes.";
 
+/// `fathom verify` has no -x, so the shared text of this flag does not apply.
+const DEADLINE: &str = "\
+Skip network and FUSE mounts that do not answer within this time [default: 30s]
+
+With --against, a child process accesses each of these mounts below DIR first. If a mount does not answer, \
+the members on it are not compared, and a warning names it if there are any.";
+
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom verify [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom verify [OPTIONS] --state DIR")]
 #[command(group = clap::ArgGroup::new("excluded").multiple(true).requires("against")
-    .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
+    .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present", "deadline"]))]
+#[command(mut_arg("deadline", |arg| arg.long_help(DEADLINE)))]
 pub(crate) struct Verify {
     /// The archives to check (- for stdin)
     ///
@@ -77,6 +86,8 @@ pub(crate) struct Verify {
     pub(crate) state: Option<OsString>,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
 }

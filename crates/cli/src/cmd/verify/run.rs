@@ -7,7 +7,7 @@ use ::show::name::printable;
 use archive::increment::history::History;
 use archive::list::{self, MemberSelection};
 use archive::verify::{Tree, compare_newest, verify, verify_chains};
-use walk::Filter;
+use walk::{Filter, ReachableMounts};
 
 use super::show;
 use crate::args::values::bytes;
@@ -62,9 +62,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &verified.warnings, print_text)
 }
 
-/// Opens the directory of `--against`.
+/// Opens the directory of `--against`. Must be called before threads are started, because the check
+/// of mounts forks child processes.
 fn open(dir: &[u8], filter: Filter, args: &Args) -> Result<Tree, Error> {
-    let tree = Tree::open(dir, filter);
+    let deadline = args.deadline.get();
+    // Members with excluded names are compared, too, so this check has no filter.
+    let around = ReachableMounts::find(&[dir.to_vec()], false, &Filter::default(), deadline)?;
+    let tree = Tree::open(dir, filter, &around, deadline);
     let tree = tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))?;
     let ignored = args.ignore.iter().copied().map(Ignored::metadata);
     Ok(tree.with_ignored(&ignored.collect::<Vec<_>>()))
@@ -100,10 +104,10 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
             "check one file with fathom restore --state DIR --to - PATH >/dev/null, or give an archive without --state",
         ));
     }
-    let history = History::read(state)?;
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let open = |dir| open(dir, Filter::default(), args);
     let tree = against.map(open).transpose()?;
+    let history = History::read(state)?;
     let mut progress = Progress::new(out.progress);
     let all = history.dumps().len();
     let mut checked = verify_chains(&history, |at, bytes, path| {

@@ -18,6 +18,7 @@ use gate::create::mkdirat;
 use gate::file::{Permissions, Writer};
 use gate::fs::CWD;
 use gate::long::reach;
+use gate::machine::uname;
 use show::json::{Delay, Delays, Envelope, GateCounts, Gates};
 use show::name::{harmless, printable};
 use show::table::TableStyle;

@@ -7,7 +7,7 @@ use base::runs::Stats;
 
 use crate::fixes::Fix;
 use crate::kind::{Count, Kind, KindCounts};
-use crate::path::{ElementState, PathElement};
+use crate::path::PathElement;
 use crate::report::{DirectoryReport, SearchReport};
 use crate::trace::Totals;
 

@@ -130,12 +130,13 @@ fn measurements_by_several_ranks_are_noted() {
 fn ranks_do_not_write_the_same_report() {
     let scratch = tempfile::tempdir().unwrap();
     for command in ["account", "pathsearch"] {
+        let at = dir(scratch.path().join(command));
         let report = |name: &str, [rank, size]: [&str; 2]| {
             let mut fathom = fathom(args![command, "-o", name, "--", "true"]);
-            fathom.current_dir(scratch.path());
+            fathom.current_dir(&at);
             let names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
             fathom.envs(names.into_iter().zip([rank, size]));
-            (run(&mut fathom), scratch.path().join(name))
+            (run(&mut fathom), at.join(name))
         };
         let (ran, file) = report("shared.txt", ["3", "4"]);
         assert!(ran.code() == 2 && !file.exists(), "{ran}");

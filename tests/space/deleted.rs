@@ -195,7 +195,11 @@ fn a_mounted_image_is_unmounted_first() {
         in_namespace(|base| {
             let at = tmpfs(base.join("tmpfs"));
             let image = file(&at.join("image"), 6 * MIB);
-            tool(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+            tool(
+                Command::new("mkfs.ext4")
+                    .args(["-q", "-F", "-E", "nodiscard"])
+                    .arg(&image),
+            );
             let attached = attach(&image);
             let device = attached.0.to_str().unwrap();
             fs::remove_file(&image).unwrap();

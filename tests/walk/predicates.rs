@@ -400,7 +400,7 @@ fn random_predicates_select_what_find_selects() {
         let write = args!["walk", top, "--catalog", &catalog, "-q"];
         run(&mut fathom(write)).exits(0);
         let (mut selective, total) = (0, find(top, &[], "C").len());
-        let rounds = effort(4, 1250);
+        let rounds = effort(8, 1250);
         for round in 0..rounds {
             let (ours, finds, locale) = predicates(&mut dice);
             let expected = find(top, &finds, locale);

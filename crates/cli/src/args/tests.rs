@@ -176,7 +176,7 @@ fn negative_number_is_the_value_of_the_option_before_it() {
 }
 
 /// Options whose values combine.
-const COMBINED: [&str; 19] = [
+const COMBINED: [&str; 20] = [
     "assert",
     "changed-before",
     "changed-within",
@@ -185,6 +185,7 @@ const COMBINED: [&str; 19] = [
     "exclude-if-present",
     "ext",
     "files-from",
+    "ignore",
     "iname",
     "links",
     "name",
@@ -357,6 +358,7 @@ fn value_names_are_from_one_list() {
         "FROM",
         "GLOB",
         "HOW",
+        "LIST",
         "I/N",
         "METER",
         "METHOD",

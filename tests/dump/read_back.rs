@@ -15,11 +15,10 @@ use super::changes::change;
 use super::full::{NEEDS, by_bsdtar, by_gnu_tar, forgive_bsdtar, listed, quiet};
 use super::rounds::{self, grown};
 use super::seek::table_of;
-use super::selection::ignore_inherited;
 use crate::support::build::{dir, file, name, tmpfs};
 use crate::support::effort::effort;
 use crate::support::run::{Ran, args, exact};
-use crate::support::snapshot::{Snapshot, alike, kept, same, snapshot};
+use crate::support::snapshot::{Snapshot, alike, ignore_inherited, kept, same, snapshot};
 use crate::support::trees::Dice;
 use crate::support::{fathom, in_namespace, require, run};
 

@@ -14,7 +14,7 @@ use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
 use crate::support::run::{args, calls, exact};
-use crate::support::snapshot::{Snapshot, alike, kept, snapshot};
+use crate::support::snapshot::{Snapshot, alike, ignore_inherited, kept, snapshot};
 use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -116,22 +116,6 @@ pub(crate) fn of_names(mut tree: Snapshot, selected: Snapshot) -> Snapshot {
         (name, entry)
     });
     entries.collect()
-}
-
-/// Ignores what a new file of an increment inherits from its directory when GNU tar creates it: the
-/// compression of btrfs, and set-group-ID.
-pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot) {
-    for (name, seen) in is {
-        let Some(wanted) = wanted.get(name) else {
-            continue;
-        };
-        if seen.kind == 'd' {
-            seen.mode = seen.mode & !0o2000 | wanted.mode & 0o2000;
-        }
-        let is_known = |attribute: &Vec<u8>| wanted.attributes.contains_key(attribute);
-        seen.attributes
-            .retain(|attribute, _| attribute != b"btrfs.compression" || is_known(attribute));
-    }
 }
 
 /// Checks that two trees are equal. GNU tar archives hard links of regular files only.

@@ -237,6 +237,22 @@ pub(crate) fn same(a: &Snapshot, b: &Snapshot, what: &str) {
     alike(a, b, what, |_, seen| seen.atime = (0, 0));
 }
 
+/// Ignores what a new file of an increment inherits from its directory when GNU tar creates it: the
+/// compression of btrfs, and set-group-ID.
+pub(crate) fn ignore_inherited(wanted: &Snapshot, is: &mut Snapshot) {
+    for (name, seen) in is {
+        let Some(wanted) = wanted.get(name) else {
+            continue;
+        };
+        if seen.kind == 'd' {
+            seen.mode = seen.mode & !0o2000 | wanted.mode & 0o2000;
+        }
+        let is_known = |attribute: &Vec<u8>| wanted.attributes.contains_key(attribute);
+        seen.attributes
+            .retain(|attribute, _| attribute != b"btrfs.compression" || is_known(attribute));
+    }
+}
+
 /// Checks that two archives are the same, byte for byte.
 #[track_caller]
 pub(crate) fn same_bytes(expected: &[u8], found: &[u8], what: &str) {

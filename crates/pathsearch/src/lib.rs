@@ -65,7 +65,7 @@ use meter::names::InheritedFiles;
 
 use miss_prices::price_misses;
 use recorder::Recorder;
-use tree::time_miss;
+use tree::{MountPoints, time_miss};
 
 pub use change::{Change, RunpathChange};
 pub use environment::Environment;
@@ -100,7 +100,9 @@ pub fn search(
     let metered = meter::run_exact(meter, command, &mut recorder)?;
     let mut trace = recorder.finish();
     if metered.meter == STOPS {
-        price_misses(&mut trace, time_miss);
+        let mounts = MountPoints::read();
+        let is_network = |dir: &[u8]| mounts.find(dir).is_some_and(|mount| mount.network);
+        price_misses(&mut trace, is_network, time_miss);
     }
     Ok(SearchReport::new(trace, metered, environment, options))
 }

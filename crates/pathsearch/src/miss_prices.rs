@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::lookup::split;
-use crate::trace::Trace;
+use crate::trace::{NameUse, Trace};
 
 /// The seconds and number of timed lookups.
 #[derive(Clone, Copy, Default)]
@@ -29,7 +29,15 @@ impl Sample {
 /// directory, which `time_miss` measures without a meter. ptrace(2) stops each call twice, which
 /// takes up to a hundred times as long as the lookup, and varies as much: 98 failed lookups of the
 /// same command took 4 µs to 27 ms under ptrace, and 120 to 144 µs under BPF.
-pub(crate) fn price_misses(trace: &mut Trace, time_miss: impl Fn(&[u8]) -> Option<f64>) {
+///
+/// On a network file system the price is the mean time under the meter: waiting for the server takes
+/// far longer than the meter, and a second lookup would not wait, because the client keeps the
+/// answer.
+pub(crate) fn price_misses(
+    trace: &mut Trace,
+    is_network: impl Fn(&[u8]) -> bool,
+    time_miss: impl Fn(&[u8]) -> Option<f64>,
+) {
     const SAMPLES: usize = 256;
     /// The root directory has no such entry, unless somebody creates it.
     const ABSENT: &[u8] = b"/.fathom-absent";
@@ -43,14 +51,18 @@ pub(crate) fn price_misses(trace: &mut Trace, time_miss: impl Fn(&[u8]) -> Optio
     let missing = names.iter().filter(|used| {
         used.count.misses > 0 && used.count.hits == 0 && used.path.starts_with(b"/")
     });
-    let missing: Vec<&[u8]> = missing.map(|used| &used.path[..]).collect();
+    let missing: Vec<&NameUse> = missing.collect();
     let every = missing.len().div_ceil(SAMPLES).max(1);
     let mut all = Sample::default();
     let mut samples: HashMap<&[u8], Sample> = HashMap::new();
-    for path in missing.into_iter().step_by(every) {
-        if let Some(seconds) = time_miss(path) {
+    for used in missing.into_iter().step_by(every) {
+        let (dir, _) = split(&used.path);
+        if is_network(dir) {
+            let seconds = used.nanos as f64 / 1e9 / used.count.misses as f64;
+            samples.entry(dir).or_default().add(seconds);
+        } else if let Some(seconds) = time_miss(&used.path) {
             all.add(seconds);
-            samples.entry(split(path).0).or_default().add(seconds);
+            samples.entry(dir).or_default().add(seconds);
         }
     }
     if all.lookups == 0 && totals.misses > 0 {
@@ -76,7 +88,7 @@ pub(crate) fn price_misses(trace: &mut Trace, time_miss: impl Fn(&[u8]) -> Optio
 mod tests {
     use super::*;
     use crate::kind::{Count, Kind};
-    use crate::trace::{DirectoryLookups, NameUse, Totals};
+    use crate::trace::{DirectoryLookups, Totals};
 
     #[test]
     fn times_of_the_meter_are_replaced_by_prices() {
@@ -105,15 +117,22 @@ mod tests {
             ..Trace::default()
         };
         let time = |path: &[u8]| Some(if path == b"/a/x" { 1e-6 } else { 3e-6 });
-        price_misses(&mut trace, time);
+        let local = |_: &[u8]| false;
+        price_misses(&mut trace, local, time);
         let nanos: Vec<u64> = trace.directories.iter().map(|(_, it)| it.nanos).collect();
         assert_eq!(nanos, [2000, 9000, 2000]);
         // Two lookups are in no directory of the table.
         assert_eq!(trace.totals.nanos, 13_000 + 4000);
         // Names that exist by now have the price of a different lookup.
-        price_misses(&mut trace, |path| (!path.ends_with(b"/x")).then_some(2e-6));
+        price_misses(&mut trace, local, |path| {
+            (!path.ends_with(b"/x")).then_some(2e-6)
+        });
         assert_eq!(trace.totals.nanos, 16_000);
-        price_misses(&mut trace, |_| None);
+        price_misses(&mut trace, local, |_| None);
         assert_eq!(trace.totals.nanos, 0);
+        // On a network file system, each of the three lookups keeps its time under the meter.
+        price_misses(&mut trace, |dir| dir == b"/b", time);
+        let nanos: Vec<u64> = trace.directories.iter().map(|(_, it)| it.nanos).collect();
+        assert_eq!(nanos, [2000, 27_000_000, 1000]);
     }
 }

@@ -12,13 +12,16 @@ use ondisk::dirent::entries;
 use super::name_tree::NameTree;
 
 /// The paths created. Everything below a new directory counts as created, so memory is needed only
-/// for entries in directories that existed before.
+/// for entries in directories that existed before, and for those directories that were moved into new
+/// ones.
 #[derive(Debug, Default)]
 pub(super) struct CreatedPaths(NameTree<CreatedKind>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CreatedKind {
     NewDirectory,
+    /// A directory or file that existed before, and that a rename has moved below a new directory.
+    Old,
     Entry,
 }
 
@@ -56,14 +59,14 @@ impl CreatedPaths {
 
     /// Whether this restore has created the directory at this path, or one above it.
     pub(super) fn is_below_new(&self, path: &[u8]) -> bool {
-        self.0
-            .get_along(path)
-            .any(|is| *is == CreatedKind::NewDirectory)
+        let along = self.0.get_along(path);
+        let directories = along.filter(|kind| **kind != CreatedKind::Entry);
+        directories.last() == Some(&CreatedKind::NewDirectory)
     }
 
     /// Whether the file at this path was certainly created by this restore.
     pub(super) fn has(&self, path: &[u8]) -> bool {
-        self.0.get(path).is_some() || self.is_below_new(path)
+        self.0.get(path) == Some(&CreatedKind::Entry) || self.is_below_new(path)
     }
 
     /// Applies a rename to the record.
@@ -72,6 +75,8 @@ impl CreatedPaths {
         self.0.rename(from, to);
         if is_new {
             self.add_directory(to);
+        } else if self.0.get(to).is_none() && self.is_below_new(to) {
+            self.0.insert(to, CreatedKind::Old, None);
         }
     }
 }
@@ -142,6 +147,16 @@ mod tests {
             ("older/new/file", true),
             ("old/file", false),
             ("older/other", false),
+        ] {
+            assert_eq!(created.has(path.as_bytes()), is_created, "{path}");
+        }
+        // What existed before does not become new in a new directory.
+        created.rename(b"older", b"there/moved");
+        for (path, is_created) in [
+            ("there/moved/file", true),
+            ("there/moved/other", false),
+            ("there/moved/new/file", true),
+            ("there/else", true),
         ] {
             assert_eq!(created.has(path.as_bytes()), is_created, "{path}");
         }

@@ -103,7 +103,11 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
         ],
         "--changed-within TIME",
     ),
-    (WALKS, &["--older-than"], "--changed-before TIME"),
+    (
+        WALKS,
+        &["--older", "-older", "--older-than"],
+        "--changed-before TIME",
+    ),
     (
         &["mounts"],
         &[

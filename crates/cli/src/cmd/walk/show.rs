@@ -257,10 +257,14 @@ pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnM
     let columns = [("ALLOCATED", Right), ("SIZE", Right), ("PATH", Left)];
     let rows = || {
         top.iter().map(|file| {
+            let names = match file.links {
+                0 | 1 => String::new(),
+                links => format!(" ({} names)", count(links.into())),
+            };
             let cells = [
                 size(file.blocks.saturating_mul(512)),
                 size(file.bytes),
-                printable(&file.path).into_owned(),
+                printable(&file.path).into_owned() + &names,
             ];
             cells.into_iter()
         })

@@ -415,6 +415,10 @@ fn root_below_a_hung_mount_is_refused() {
             let ran = run(&mut fathom(args!["mounts", "--assert", &below])).exits(1);
             assert!(ran.stderr.contains("no answer within "), "{ran}");
             run(&mut fathom(args!["mounts", "--assert", &hung])).exits(0);
+            let path = format!("{}:/usr/bin:/bin", below.display());
+            let pathsearch = args!["pathsearch", "/bin/true"];
+            let ran = run(fathom(pathsearch).env("PATH", path)).exits(0);
+            assert!(ran.stderr.contains("PATH is not examined"), "{ran}");
             let network = args!["pathsearch", "--network", &below, "true"];
             let ran = run(&mut fathom(network)).exits(2);
             assert!(ran.stderr.contains("no answer within "), "{ran}");

@@ -77,13 +77,21 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             ));
         }
         if let Some(largest) = show::largest_directory(&bill) {
-            out.note(format_args!("next: fathom walk -x --format du {}", quoted(largest)));
+            let sort = match bill.capacity.inodes_df_percent() {
+                Some(used) if used >= FEW_INODES => " --sort count",
+                _ => "",
+            };
+            let largest = quoted(largest);
+            out.note(format_args!("next: fathom walk -x --format du{sort} {largest}"));
         }
         Ok(())
     })?;
     // Files that cannot be read do not change the percentages of df(1).
     Ok(above.map_or(warnings, |above| above.len()))
 }
+
+/// Percentage of used inodes from which on the number of inodes matters more than their sizes.
+const FEW_INODES: u64 = 90;
 
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {

@@ -76,13 +76,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
                 quoted(dir)
             ));
         }
-        if let Some(largest) = show::largest_directory(&bill) {
-            let sort = match bill.capacity.inodes_df_percent() {
-                Some(used) if used >= FEW_INODES => " --sort count",
-                _ => "",
-            };
-            let largest = quoted(largest);
-            out.note(format_args!("next: fathom walk -x --format du{sort} {largest}"));
+        let used = bill.capacity.inodes_df_percent();
+        if used.is_some_and(|used| used >= FEW_INODES) {
+            let at = quoted(&bill.mount_point);
+            out.note(format_args!(
+                "next: fathom walk -x --format du --sort count --top 10 {at}"
+            ));
+        } else if let Some(largest) = show::largest_directory(&bill) {
+            out.note(format_args!("next: fathom walk -x --format du {}", quoted(largest)));
         }
         Ok(())
     })?;

@@ -117,7 +117,7 @@ const FOREIGN: [(&[&str], &[&str], &str); 22] = [
     (WALKS, &["-mindepth"], "--min-depth N"),
     (WALKS, &["-xdev", "--xdev", "-mount"], "-x"),
     (
-        WALKS,
+        TOTALS,
         &["-nouser", "--nouser", "-nogroup", "--nogroup"],
         "--group-by owner: owners without a name are numbers",
     ),
@@ -131,13 +131,13 @@ const FOREIGN: [(&[&str], &[&str], &str); 22] = [
         &["--max-size", "--smaller"],
         "--size -N with a unit, such as -1000k",
     ),
-    (WALKS, &["--inodes"], "--format du --sort count"),
+    (TOTALS, &["--inodes"], "--format du --sort count"),
     (
-        WALKS,
+        &["walk"],
         &["--by"],
         "--engine ENGINE, or --group-by FIELD for totals",
     ),
-    (WALKS, &["--du"], "--format du"),
+    (TOTALS, &["--du"], "--format du"),
     (
         WALKS,
         &["-user", "--user", "-group", "--group"],
@@ -180,6 +180,8 @@ const FOREIGN: [(&[&str], &[&str], &str); 22] = [
     ),
 ];
 const WALKS: &[&str] = &["walk", "query", "changed"];
+/// The commands that print totals.
+const TOTALS: &[&str] = &["walk", "query"];
 
 /// The word of the command line that has an unknown option. For `-name`, clap reports only `-n`.
 pub(crate) fn word_of_option<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {

@@ -827,3 +827,20 @@ fn mounts_that_do_not_answer_are_skipped() {
         }
     });
 }
+
+#[test]
+fn a_relative_source_is_compared_below_the_root() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    file(dir(at.join("tree/sub")).join("f"), 7);
+    dir(at.join("state"));
+    let words = "dump -q tree/sub -o 0.tar --level 0 --state state";
+    run(fathom(words.split(' ')).current_dir(at)).exits(0);
+    let words = "verify --state state --against /";
+    run(fathom(words.split(' ')).current_dir(at)).exits(0);
+    run(fathom("verify --state state --against .".split(' ')).current_dir(at)).exits(0);
+    std::fs::write(at.join("tree/sub/f"), "changed").unwrap();
+    let ran = run(fathom(words.split(' ')).current_dir(at)).exits(1);
+    let named = at.join("tree/sub/f");
+    assert!(ran.stderr.contains(named.to_str().unwrap()), "{ran}");
+}

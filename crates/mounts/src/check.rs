@@ -27,11 +27,12 @@ use gate::process::{Child, SharedWords};
 use gate::{Errno, Gate, Tally};
 use ondisk::Mount;
 
-use crate::error::WarningKind;
+use crate::error::{Error, ErrorKind, WarningKind};
 use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{MountClass, Point};
+use crate::root::Root;
 use crate::table::read_either;
 
 /// Deadline for mounts that are checked only to decide whether to read them.
@@ -173,6 +174,22 @@ pub fn find_silent_mount(path: &[u8], deadline: Duration, touch: impl FnOnce()) 
     let around = targets.filter(|target| below(target, &absolute).is_some());
     let deepest = around.max_by_key(|target| target.len());
     Some(deepest.unwrap_or(path).to_vec())
+}
+
+/// Like [`Root::open`], for a path on a network or FUSE mount whose server may be dead: its lookup
+/// would wait for the server. Must be called before threads are started, because it forks.
+///
+/// # Errors
+/// [`ErrorKind::Silent`], with the mount that probably contains the path; and the errors of
+/// [`Root::open`].
+pub fn open_root(given: &[u8], deadline: Duration) -> std::result::Result<Root, Error> {
+    match find_silent_mount(given, deadline, || drop(Root::open(given))) {
+        None => Root::open(given),
+        Some(mount) => Err(Error {
+            path: Some(mount),
+            ..Error::from(ErrorKind::Silent(deadline))
+        }),
+    }
 }
 
 /// Like [`check`], with a separate deadline for each mount.

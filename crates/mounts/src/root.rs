@@ -1,7 +1,6 @@
 //! The directory where a search begins.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
 
 use base::path::join;
 use gate::fs::{AtFlags, Attributes, CWD, Open, StatxMask, newfstatat, statx};
@@ -9,7 +8,6 @@ use gate::long::{c_string, open_long, reach, split_path};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
-use crate::check;
 use crate::error::{Error, ErrorKind};
 use crate::namespace::other_namespace;
 
@@ -55,23 +53,6 @@ impl Root {
             anchor: seen.mount,
             is_mount_root: seen.is_mount_root,
         })
-    }
-
-    /// Like [`Root::open`], for a path on a network or FUSE mount whose server may be dead: its
-    /// lookup would wait for the server. Must be called before threads are started, because it
-    /// forks.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Silent`], with the mount that probably contains the path; and the errors of
-    /// [`Root::open`].
-    pub fn open_within(given: &[u8], deadline: Duration) -> Result<Root, Error> {
-        match check::find_silent_mount(given, deadline, || drop(Root::open(given))) {
-            None => Root::open(given),
-            Some(mount) => Err(Error {
-                path: Some(mount),
-                ..Error::from(ErrorKind::Silent(deadline))
-            }),
-        }
     }
 
     /// Opens the root of a mount by its path in the mount table, without triggering an automount.

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let options = locate_options(args, format)?;
     let deadline = args.deadline.unwrap_or(check::ANSWER_WITHIN);
-    let root = Root::open_within(args.root.as_bytes(), deadline)?;
+    let root = mounts::check::open_root(args.root.as_bytes(), deadline)?;
     if args.watch {
         return watch::run(&root.path, format == Format::Json, out);
     }

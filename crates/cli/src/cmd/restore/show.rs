@@ -239,12 +239,9 @@ mod tests {
             report_of(&parts, None, 0.5, true),
             "2 directories (once for each part) (0 bytes) restored in 500 ms; 2,440 skipped"
         );
+        let (nothing, steps) = (RestoreSummary::default(), DryRunSteps::default());
         assert_eq!(
-            report(
-                &RestoreSummary::default(),
-                Some(&DryRunSteps::default()),
-                0.0
-            ),
+            report(&nothing, Some(&steps), 0.0),
             "nothing (0 bytes) would be restored"
         );
         let removed = RestoreSummary {

@@ -60,10 +60,14 @@ fn commands_that_others_stop_and_continue_end() {
                 .is_some_and(|(_, rest)| rest.starts_with(wanted))
         };
         let is_stopped = |pid| state_is(pid, 'T') || state_is(pid, 't');
+        // Before the child becomes the command, it has fathom's handlers of signals.
+        let is_cat = |pid: u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
+        };
         wait_until("the command sleeps", || {
             children(fathom.id())
                 .into_iter()
-                .any(|child| state_is(child, 'S'))
+                .any(|child| is_cat(child) && state_is(child, 'S'))
         });
         let cat = children(fathom.id())[0];
         let signal =

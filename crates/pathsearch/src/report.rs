@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use base::Warning;
-use base::child::times_out;
 use base::path::parent;
 use meter::call::Metered;
-use mounts::check::ANSWER_WITHIN;
 
 use crate::STOPS;
 use crate::environment::{Environment, LISTS};
@@ -77,13 +75,7 @@ impl SearchReport {
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;
-        let is_silent = |path: &&[u8]| times_out(ANSWER_WITHIN, || drop(path_elements(path)));
-        let search_path = environment.path.as_deref();
-        let search_path = search_path.filter(|path| !is_silent(path));
-        if search_path.is_none() && environment.path.is_some() {
-            warnings.push(Warning::general(WarningKind::SilentPath));
-        }
-        let better_path = search_path.and_then(|path| {
+        let better_path = environment.path.as_deref().and_then(|path| {
             choose_path(
                 path,
                 &trace,
@@ -102,7 +94,10 @@ impl SearchReport {
             directories,
             prediction,
             fixes,
-            path: search_path.map_or_else(Vec::new, path_elements),
+            path: environment
+                .path
+                .as_deref()
+                .map_or_else(Vec::new, path_elements),
             better_path,
             warnings,
         }

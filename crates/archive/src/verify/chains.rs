@@ -20,7 +20,7 @@ use crate::increment::history::History;
 use crate::increment::record::ArchiveStatus;
 use crate::input::Input;
 use crate::list::{MemberSelection, unreadable};
-use crate::plan::{in_archive, trim_slashes};
+use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
 /// The result of checking one dump.
@@ -212,13 +212,11 @@ pub fn compare_newest(
         TreeComparison::default(),
         Warnings::default(),
     );
-    let is_below_root = tree.dir.starts_with(b"/") && trim_slashes(&tree.dir).is_empty();
-    let prefixes = reader.about().roots.iter();
-    // A relative SRC is below / at its absolute path.
-    let prefixes = prefixes.map(|root| match &root.absolute {
-        Some(absolute) if is_below_root => in_archive(absolute),
-        _ => in_archive(&root.path),
-    });
+    let prefixes = reader
+        .about()
+        .roots
+        .iter()
+        .map(|root| in_archive(&root.path));
     let prefixes: Vec<&[u8]> = prefixes.collect();
     for group in 0..reader.groups() {
         let (dirs, names, tops) = (

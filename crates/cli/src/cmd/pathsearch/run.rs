@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use ::show::table::TableStyle;
 use base::Warning;
 use meter::call::Command;
-use mounts::check::ANSWER_WITHIN;
 use pathsearch::{Environment, RoundTrip, SearchOptions, quoted, search};
 
 use super::args::{Pathsearch as Args, Rtt};
@@ -80,7 +79,7 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
     // Lookups report absolute paths without symbolic links, so resolve the directories of
     // --network.
     let resolve = |dir: &OsString| {
-        let root = mounts::check::open_root(dir.as_bytes(), ANSWER_WITHIN)?;
+        let root = mounts::root::Root::open(dir.as_bytes())?;
         Ok(root.into_path())
     };
     let remote = args.network.iter().map(resolve);

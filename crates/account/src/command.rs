@@ -38,7 +38,7 @@ pub struct CommandAccount {
 impl CommandAccount {
     /// Whether times are estimates: calls × price, except calls that took much longer.
     pub fn is_estimate(&self) -> bool {
-        self.metered.meter == STOPS
+        self.metered.stops_processes()
     }
 
     /// Runs a command under the meter with this name, which reports up to `calls` calls
@@ -92,12 +92,12 @@ impl CommandAccount {
             .take_from(&mut metered.totals, &detail.programs);
         let systems = FileSystems::read();
         let costs = match metered.meter {
-            STOPS => Costs::Noisy,
+            _ if metered.stops_processes() => Costs::Noisy,
             PRECISE if given.is_none() => Costs::Metered,
             _ => Costs::Priced,
         };
         let prices = find_prices(&detail, &systems, given, costs);
-        if metered.meter == STOPS {
+        if metered.stops_processes() {
             estimate(&mut metered.totals, &mut detail, &prices);
         }
         let what_if = predict(&metered, &detail, &systems, (&prices, costs));
@@ -110,8 +110,6 @@ impl CommandAccount {
     }
 }
 
-/// The meter that stops the process at each call, which distorts times.
-const STOPS: &str = "ptrace";
 /// The meter that adds little to the times of calls.
 const PRECISE: &str = "bpf";
 
@@ -212,17 +210,14 @@ fn extrapolation(
         reported_nanos += part.nanos;
     }
     let ratio = |whole: u64, part: u64| match part {
+        _ if times <= 1.0 => 1.0,
         0 => times,
         part => whole as f64 / part as f64,
     };
-    let calls = match times > 1.0 {
-        true => ratio(calls, reported).max(1.0),
-        false => 1.0,
-    };
+    let calls = ratio(calls, reported).max(1.0);
     let seconds = match costs {
         Costs::Noisy => calls,
-        _ if times > 1.0 => ratio(nanos, reported_nanos),
-        _ => 1.0,
+        _ => ratio(nanos, reported_nanos),
     };
     Extrapolation {
         calls,
@@ -271,11 +266,9 @@ impl FileSystems {
     /// process opens them as the engine ext4 does: in a container, even root may be refused.
     fn can_open_devices(&self, detail: &Detail) -> bool {
         let mut used: Vec<&Mount> = Vec::new();
-        for mount in detail
-            .files
-            .iter()
-            .filter_map(|file| self.mount(file.dir()))
-        {
+        let mut last = LastDirectory::default();
+        let files = detail.files.iter();
+        for mount in files.filter_map(|file| last.get(file.dir(), |dir| self.mount(dir))) {
             if is_ext(&mount.content.fstype) && used.iter().all(|known| known.dev != mount.dev) {
                 used.push(mount);
             }

@@ -10,9 +10,8 @@ use meter::syscalls;
 use crate::command::CommandAccount;
 use crate::ledger::{Detail, Directory, File, Sum, costliest};
 use crate::patterns::{FoundPattern, Pattern};
-use crate::prices::FEWEST_CALLS;
 use crate::waits::Wait;
-use crate::whatif::{SHORTEST, WhatIf, WhatIfChange};
+use crate::whatif::{ReplacedCalls, WhatIf, WhatIfChange};
 
 /// The account of a command, in the order in which it is printed.
 #[derive(Clone, Debug)]
@@ -220,7 +219,11 @@ impl<'a> AccountReport<'a> {
 
     /// Whether there were too few calls, or too little time in them, for an estimate of any saving.
     pub fn is_too_short(&self) -> bool {
-        self.calls() < FEWEST_CALLS || (self.nanos() as f64) < SHORTEST * 1e9
+        let all = ReplacedCalls {
+            calls: self.calls(),
+            seconds: self.nanos() as f64 / 1e9,
+        };
+        all.is_too_short()
     }
 
     /// Time of all calls that did not wait, in nanoseconds.

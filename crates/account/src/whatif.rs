@@ -24,8 +24,8 @@ use crate::prices::{PriceKind, Prices, URING_BATCH};
 mod change;
 mod metadata;
 
+pub(crate) use self::change::Extrapolation;
 pub use self::change::{ChangeKind, Obstacle, ReplacedCalls, WhatIfChange};
-pub(crate) use self::change::{Extrapolation, SHORTEST};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
 /// The price of an inode by XFS's bulkstat, joined with its name from getdents64, as a multiple of

@@ -267,15 +267,6 @@ impl ErrorKind {
         }
     }
 
-    /// The SRC that is a different file or directory than in the base.
-    pub(crate) fn other_source(&self) -> Option<&Vec<u8>> {
-        match self {
-            ErrorKind::ReplacedSource { source_path, .. }
-            | ErrorKind::SourceChangedType { source_path, .. } => Some(source_path),
-            _ => None,
-        }
-    }
-
     /// Whether a catalog is damaged, or the file is no catalog.
     pub fn is_unusable_catalog(&self) -> bool {
         matches!(self, ErrorKind::Catalog(kind) if kind.is_unusable_catalog())

@@ -377,15 +377,14 @@ impl Input {
     /// The same error, if the archive cannot be read any further.
     pub(crate) fn skip_damage(&mut self, error: Error) -> Result<(), Error> {
         let first = self.defects.len();
-        let is_damage = matches!(error.kind, ErrorKind::DamagedArchive { .. });
-        if !is_damage || !self.resume_after_damage() {
-            return Err(error);
+        match error.kind {
+            ErrorKind::DamagedArchive { at, damage } if self.resume_after_damage() => {
+                let member = None;
+                self.defects.insert(first, Defect { member, at, damage });
+                Ok(())
+            }
+            kind => Err(Error { kind, ..error }),
         }
-        if let ErrorKind::DamagedArchive { at, damage } = error.kind {
-            let member = None;
-            self.defects.insert(first, Defect { member, at, damage });
-        }
-        Ok(())
     }
 
     /// After damage that has ended a zstd stream: continues at the first indexed member in a later

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use base::path::trim_slashes;
 use catalog::compare::Rename;
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
@@ -26,11 +27,6 @@ pub(crate) fn member_name(path: &[u8]) -> &[u8] {
     }
     let from = rest.iter().position(|&b| b != b'/').unwrap_or(rest.len());
     rest.get(from..).unwrap_or_default()
-}
-
-/// A path without slashes at its end.
-pub(crate) fn trim_slashes(path: &[u8]) -> &[u8] {
-    &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
 /// The common prefix of the member names of a SRC.

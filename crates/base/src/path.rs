@@ -13,6 +13,11 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// A path without the slashes at its end; empty for the root directory.
+pub fn trim_slashes(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
+}
+
 /// `path` relative to `dir`: empty for `dir` itself, `None` outside it.
 pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if dir == b"/" {

@@ -32,6 +32,12 @@ use crate::error::{Error, Outcome};
 use crate::facts::Facts;
 use crate::hint::{hint, newest_catalog};
 
+/// Whether a stream is a terminal of the user. Open MPI gives each rank a pseudo-terminal, also if
+/// its own output is redirected.
+fn is_terminal(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && !team::writes_to_launcher()
+}
+
 impl ColourMode {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
         let is_disabled =
@@ -39,9 +45,7 @@ impl ColourMode {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
-            ColourMode::Auto => {
-                stream.is_terminal() && !is_disabled() && !team::writes_to_launcher()
-            }
+            ColourMode::Auto => is_terminal(stream) && !is_disabled(),
         }
     }
 
@@ -102,9 +106,8 @@ impl Out {
             verbose: global.verbose,
             progress: !global.quiet
                 && !global.no_progress
-                && std::io::stderr().is_terminal()
-                && !is_dumb()
-                && !team::writes_to_launcher(),
+                && is_terminal(&std::io::stderr())
+                && !is_dumb(),
             profile: global.profile,
             style: table_style(&std::io::stdout(), global.color),
             style_err: table_style(&std::io::stderr(), global.color),
@@ -346,11 +349,9 @@ impl Write for EscapingWriter<'_> {
 
 fn table_style(stream: &(impl IsTerminal + AsFd), color: ColourMode) -> TableStyle {
     let width = || gate::machine::terminal_width(stream).unwrap_or(80);
-    // Open MPI gives each rank a pseudo-terminal, also if its own output is redirected.
-    let is_terminal =
-        stream.is_terminal() && (color == ColourMode::Always || !team::writes_to_launcher());
+    let has_width = is_terminal(stream) || color == ColourMode::Always && stream.is_terminal();
     TableStyle {
-        width: is_terminal.then(width),
+        width: has_width.then(width),
         tree: false,
         color: color.is_wanted(stream),
     }

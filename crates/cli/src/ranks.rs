@@ -45,9 +45,13 @@ pub(crate) fn are_several() -> bool {
     is_job() && launched_size().is_some_and(|size| size > 1)
 }
 
-/// Whether a launcher started this process as rank 0 of a job that can have several ranks.
+/// Whether a launcher started this process as a rank of a job that can have several ranks.
+pub(crate) fn may_be_several() -> bool {
+    launched_rank().is_some() && launched_size() != Some(1)
+}
+
 fn is_first_of_several() -> bool {
-    launched_rank() == Some(0) && launched_size() != Some(1)
+    launched_rank() == Some(0) && may_be_several()
 }
 
 /// Whether an output has the name of a file. Then the only rank of a job writes this file, and not

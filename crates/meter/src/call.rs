@@ -256,6 +256,11 @@ pub struct Metered {
 }
 
 impl Metered {
+    /// Whether the meter stops processes at each call, which distorts times.
+    pub fn stops_processes(&self) -> bool {
+        self.meter == "ptrace"
+    }
+
     /// The warnings of the meter, and one about lost calls if there were any.
     pub fn warnings(&self) -> Vec<WarningKind> {
         let mut warnings = self.warnings.clone();

@@ -12,7 +12,7 @@ use gate::Errno;
 use gate::file::read_kernel_in;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use ondisk::{Content, Dev, Mount, split_options};
+use ondisk::{Content, Dev, Mount, option_value, split_options};
 
 use crate::kind::is_one_of;
 use crate::names::kernel_name;
@@ -55,9 +55,7 @@ fn upper_layer(content: &Content) -> Option<Vec<u8>> {
     if content.fstype != b"overlay" {
         return None;
     }
-    let mut options = split_options(&content.options);
-    let upper = options.find_map(|option| Some(option.strip_prefix(b"upperdir=")?.to_vec()))?;
-    upper.starts_with(b"/").then_some(upper)
+    option_value(&content.options, b"upperdir=").filter(|upper| upper.starts_with(b"/"))
 }
 
 /// The fault of the file system that contains a path: of the mount with the longest path above it, the newest one.

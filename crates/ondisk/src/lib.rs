@@ -45,7 +45,7 @@ mod time;
 pub mod xfs;
 
 pub use file_type::FileType;
-pub use mount::{Content, Dev, Mount, split_options};
+pub use mount::{Content, Dev, Mount, option_value, split_options};
 pub use time::{ParseTimeError, Time, utc};
 
 /// Defines a function that reads an integer at an offset of a buffer.

@@ -114,6 +114,11 @@ fn push(all: &mut Vec<u8>, word: &[u8]) {
     all.extend_from_slice(word);
 }
 
+/// The value of the option that begins with `prefix`, such as `upperdir=`.
+pub fn option_value(options: &[u8], prefix: &[u8]) -> Option<Vec<u8>> {
+    split_options(options).find_map(|option| Some(option.strip_prefix(prefix)?.to_vec()))
+}
+
 /// Splits options, and decodes the escapes.
 pub fn split_options(options: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     words(options).map(crate::escape::unescape)

@@ -74,7 +74,7 @@ pub use group::{Search, TriedPath};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
 pub use model::StartRequests;
-pub use path::{ElementState, PathElement, PathProposal, path_elements, quoted};
+pub use path::{ElementState, PathElement, PathProposal, path_elements};
 pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions};
 pub use report::{DirectoryReport, SearchReport};
 pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
@@ -82,9 +82,6 @@ pub use startup::{ProgramStart, StartupReport};
 pub use trace::{DirectoryLookups, Execution, Shim, Totals, Trace};
 pub use tree::RemoteScope;
 pub use warning::WarningKind;
-
-/// The meter that stops the process at each call, which distorts times.
-pub(crate) const STOPS: &str = "ptrace";
 
 /// Runs a command under the meter with this name, and reports on its searches.
 ///
@@ -99,10 +96,16 @@ pub fn search(
     let mut recorder = Recorder::new(InheritedFiles::from_this_process(), environment.clone());
     let metered = meter::run_exact(meter, command, &mut recorder)?;
     let mut trace = recorder.finish();
-    if metered.meter == STOPS {
-        let mounts = MountPoints::read();
+    let mounts = MountPoints::read();
+    if metered.stops_processes() {
         let is_network = |dir: &[u8]| mounts.find(dir).is_some_and(|mount| mount.network);
         price_misses(&mut trace, is_network, time_miss);
     }
-    Ok(SearchReport::new(trace, metered, environment, options))
+    Ok(SearchReport::new(
+        trace,
+        metered,
+        &mounts,
+        environment,
+        options,
+    ))
 }

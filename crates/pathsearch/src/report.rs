@@ -6,14 +6,13 @@ use base::Warning;
 use base::path::parent;
 use meter::call::Metered;
 
-use crate::STOPS;
 use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
 use crate::kind::{Count, Kind, KindCounts};
 use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
-use crate::path::{PathElement, path_elements};
+use crate::path::{PathElement, elements_on};
 use crate::predict::{Prediction, SearchOptions, predict};
 use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
@@ -45,6 +44,7 @@ impl SearchReport {
     pub(crate) fn new(
         mut trace: Trace,
         metered: Metered,
+        mounts: &MountPoints,
         environment: &Environment,
         options: &SearchOptions,
     ) -> SearchReport {
@@ -56,9 +56,8 @@ impl SearchReport {
         } = trace.omitted;
         let unseen = names + nameless + untracked + metered.lost + unrecorded(&trace, &metered);
         trace.is_complete = unseen == 0 && metered.warnings.is_empty();
-        let mounts = MountPoints::read();
         let mut warnings = Vec::new();
-        let directories = report_directories(&trace, &mounts);
+        let directories = report_directories(&trace, mounts);
         let network = directories.iter().filter(|directory| directory.network);
         let network: Vec<&[u8]> = network.map(|directory| &directory.dir[..]).collect();
         let scope = match &options.remote[..] {
@@ -66,7 +65,7 @@ impl SearchReport {
             [] => RemoteScope::Network,
             remote => RemoteScope::Directories(remote.to_vec()),
         };
-        let mut tree = LocalTree::new(&mounts, &scope);
+        let mut tree = LocalTree::new(mounts, &scope);
         let warned = &mut warnings;
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let mut remote = Remote {
@@ -75,7 +74,8 @@ impl SearchReport {
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;
-        let better_path = environment.path.as_deref().and_then(|path| {
+        let path = environment.path.as_deref();
+        let better_path = path.and_then(|path| {
             choose_path(
                 path,
                 &trace,
@@ -84,9 +84,14 @@ impl SearchReport {
                 &mut remote,
             )
         });
-        let path = better_path.as_ref();
         let requests = &prediction.requests;
-        let fixes = propose_fixes(&trace, path, requests, &mut LocalDirectories, &mut remote);
+        let fixes = propose_fixes(
+            &trace,
+            better_path.as_ref(),
+            requests,
+            &mut LocalDirectories,
+            &mut remote,
+        );
         warnings.extend(omissions(&trace, &metered).map(Warning::general));
         SearchReport {
             metered,
@@ -94,10 +99,7 @@ impl SearchReport {
             directories,
             prediction,
             fixes,
-            path: environment
-                .path
-                .as_deref()
-                .map_or_else(Vec::new, path_elements),
+            path: path.map_or_else(Vec::new, |path| elements_on(path, mounts)),
             better_path,
             warnings,
         }
@@ -106,7 +108,7 @@ impl SearchReport {
     /// Whether the times of failed lookups are their number × a price that was measured without a
     /// meter.
     pub fn is_estimate(&self) -> bool {
-        self.metered.meter == STOPS
+        self.metered.stops_processes()
     }
 
     /// The files that the command reads on the modelled file system, and the symbolic links on
@@ -316,7 +318,13 @@ mod tests {
             server_rate: None,
         };
         let environment = Environment::default();
-        let report = SearchReport::new(trace, metered(Vec::new(), 0), &environment, &options);
+        let report = SearchReport::new(
+            trace,
+            metered(Vec::new(), 0),
+            &MountPoints::read(),
+            &environment,
+            &options,
+        );
         let found = report.directories_by_element();
         let found: Vec<_> = found
             .iter()
@@ -394,7 +402,13 @@ mod tests {
             server_rate: None,
         };
         let environment = Environment::default();
-        let report = SearchReport::new(recorder.finish(), metered, &environment, &options);
+        let report = SearchReport::new(
+            recorder.finish(),
+            metered,
+            &MountPoints::read(),
+            &environment,
+            &options,
+        );
         let kinds: Vec<_> = report
             .warnings
             .iter()

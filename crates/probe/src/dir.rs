@@ -12,7 +12,7 @@ use gate::scratch::{flock, open_direct, open_new, open_unnamed};
 use gate::{Errno, Fd};
 use mounts::TableSource;
 use mounts::table::Table;
-use ondisk::{Dev, Mount, split_options};
+use ondisk::{Dev, Mount, option_value, split_options};
 
 use crate::error::{Error, Purpose, Result};
 use crate::finding::{ReportedValue, Source};
@@ -111,8 +111,7 @@ impl ProbeDir {
         };
         if self.is(&[b"overlay"]) {
             let options = &self.mount.as_ref()?.content.options;
-            let upper = split_options(options)
-                .find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
+            let upper = option_value(options, b"upperdir=")?;
             return ProbeDir::open_unnamed_only(&upper).ok()?.readahead();
         }
         if self.is(&[b"btrfs"]) {

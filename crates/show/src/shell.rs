@@ -32,14 +32,27 @@ pub fn quoted_in_script(name: &[u8]) -> Vec<u8> {
     if quoted(name).as_bytes() == name {
         return name.to_vec();
     }
-    let parts: Vec<&[u8]> = name.split(|&byte| byte == b'\'').collect();
+    single_quoted(name)
+}
+
+/// A value in single quotes, for any POSIX shell.
+pub fn single_quoted(value: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = value.split(|&byte| byte == b'\'').collect();
     [b"'", &parts.join(&br"'\''"[..])[..], b"'"].concat()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{quoted, quoted_in_script};
+    use super::{quoted, quoted_in_script, single_quoted};
     use proptest::prelude::*;
+
+    #[test]
+    fn a_quoted_value_survives_a_shell() {
+        assert_eq!(
+            single_quoted(b"/a b:/it's:/\xff"),
+            b"'/a b:/it'\\''s:/\xff'"
+        );
+    }
 
     #[test]
     fn as_little_as_need_be() {

@@ -208,11 +208,7 @@ impl Table {
         put: &mut dyn FnMut(&str),
     ) {
         const PIECE: usize = 32 << 10;
-        let mut widths = self.widths.clone();
-        if let Some(limit) = width {
-            let aligns: Vec<Align> = self.columns.iter().map(|(_, align)| *align).collect();
-            fit(&mut widths, &aligns, (self.key(), self.kept), limit);
-        }
+        let widths = self.fitted(width);
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
         self.line(
             &mut out,
@@ -237,12 +233,17 @@ impl Table {
 
     /// The number of columns that [`Table::to_text`] omits at this width.
     pub fn omitted_columns(&self, width: Option<usize>) -> usize {
+        self.fitted(width).iter().filter(|it| **it == 0).count()
+    }
+
+    /// The widths of the columns in output of this width; 0 for an omitted column.
+    fn fitted(&self, width: Option<usize>) -> Vec<usize> {
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
             let aligns: Vec<Align> = self.columns.iter().map(|(_, align)| *align).collect();
             fit(&mut widths, &aligns, (self.key(), self.kept), limit);
         }
-        widths.iter().filter(|width| **width == 0).count()
+        widths
     }
 
     fn key(&self) -> usize {

@@ -78,20 +78,22 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Op
         };
         file.add(pid, fd);
     }
-    let mut by_process: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut by_process: BTreeMap<u32, InodeSums> = BTreeMap::new();
     for file in files.values() {
-        *by_process.entry(file.holder().0).or_default() += 1;
+        let (pid, _) = file.holder();
+        let sums = by_process.entry(pid).or_insert_with(|| InodeSums {
+            kind: ItemKind::Deleted,
+            path: None,
+            holder: Some(read_holder(pid)),
+            inodes: 0,
+        });
+        sums.inodes += 1;
     }
-    let inodes = by_process.into_iter().map(|(pid, inodes)| InodeSums {
-        kind: ItemKind::Deleted,
-        path: None,
-        holder: Some(read_holder(pid, 1, None)),
-        inodes,
-    });
+    let holder = |pid: u32| by_process.get(&pid)?.holder.clone();
     let files = files.into_values().filter(|file| file.item.bytes > 0);
     OpenDeletedFiles {
-        items: files.map(DeletedFile::into_item).collect(),
-        inodes: inodes.collect(),
+        items: files.map(|file| file.into_item(holder)).collect(),
+        inodes: by_process.values().cloned().collect(),
     }
 }
 
@@ -290,27 +292,34 @@ impl DeletedFile {
         (pid, fd.filter(|_| is_safe))
     }
 
-    fn into_item(self) -> Item {
+    /// `holder` returns what is known of a process.
+    fn into_item(self, holder: impl Fn(u32) -> Option<Holder>) -> Item {
         let (pid, fd) = self.holder();
-        let holder = read_holder(pid, self.pids.len(), fd);
+        let processes = self.pids.len();
+        let holder = holder(pid).map(|holder| Holder {
+            processes,
+            fd,
+            ..holder
+        });
+        let unit = holder.as_ref().and_then(|holder| holder.unit.clone());
         Item {
-            remedy: holder.unit.clone().map(Remedy::Restart),
-            holder: Some(holder),
+            remedy: unit.map(Remedy::Restart),
+            holder,
             ..self.item
         }
     }
 }
 
 /// Reads the name and the unit of a process that holds deleted files open.
-fn read_holder(pid: u32, processes: usize, fd: Option<u32>) -> Holder {
+fn read_holder(pid: u32) -> Holder {
     let dir = format!("/proc/{pid}").into_bytes();
     let program = read_kernel_in(&dir, b"comm").unwrap_or_default();
     let cgroup = read_kernel_in(&dir, b"cgroup").ok();
     Holder {
         pid: Some(pid),
         program: program.trim_ascii_end().to_vec(),
-        processes,
-        fd,
+        processes: 1,
+        fd: None,
         unit: cgroup.and_then(|text| unit_of(&text)),
     }
 }

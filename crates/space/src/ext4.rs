@@ -13,7 +13,7 @@ use gate::fs::Statfs;
 use gate::long::c_string;
 use mounts::names::{UnopenedDevice, kernel_name, open_device};
 use ondisk::ext4::Superblock;
-use ondisk::split_options;
+use ondisk::{option_value, split_options};
 use walk::engine::ext4::{read_superblock, unnamed_inodes};
 
 use crate::bill::{Item, ItemKind, ItemPart, Remedy};
@@ -128,8 +128,7 @@ impl ReserveUsers {
     /// (`tune2fs -u`).
     fn from_options(options: &[u8]) -> ReserveUsers {
         let id = |name: &[u8]| {
-            let value = |option: Vec<u8>| Some(option.strip_prefix(name)?.to_vec());
-            let text = split_options(options).find_map(value)?;
+            let text = option_value(options, name)?;
             let id: u32 = str::from_utf8(&text).ok()?.parse().ok()?;
             (id != 0).then_some(id)
         };

@@ -14,11 +14,13 @@ use gate::long::open_long;
 use gate::mount::mount_id;
 use mounts::Point;
 use mounts::check::{are_silent, is_doubtful};
-use mounts::table::read_either;
 use mounts::{is_kernel_file_system, may_hang};
 use ondisk::{Dev, Mount};
 use walk::entry::joined;
-use walk::{Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, open_top, walk};
+use walk::{
+    Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, mounts_around, open_top,
+    walk,
+};
 
 use crate::bill::{Bill, Item, ItemKind, Remedy, sum};
 use crate::deleted::OpenDeletedFiles;
@@ -51,10 +53,7 @@ impl ExaminedMount {
     /// # Errors
     /// DIR does not answer within `deadline`, cannot be opened, or is on a file system of the kernel without a size.
     pub fn of_directory(dir: &[u8], deadline: Duration) -> Result<ExaminedMount, Error> {
-        let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
-        if table.iter().any(is_doubtful) && is_silent(dir, deadline) {
-            return Err(Error::Silent(dir.to_vec(), deadline));
-        }
+        let table = mounts_if_answering(dir, deadline)?;
         let given = open_top(dir, 0).map_err(walk::Error::Directory)?;
         let Some(own) = given.mount(&table).cloned() else {
             let mount_point = mounts::root::name_of(&given.fd).unwrap_or_else(|_| dir.to_vec());
@@ -301,16 +300,22 @@ impl ExaminedMount {
     }
 }
 
+/// The mount table, once a file system that may hang has answered for a path.
+fn mounts_if_answering(path: &[u8], deadline: Duration) -> Result<Vec<Mount>, Error> {
+    let table = mounts_around(None);
+    match table.iter().any(is_doubtful) && is_silent(path, deadline) {
+        true => Err(Error::Silent(path.to_vec(), deadline)),
+        false => Ok(table),
+    }
+}
+
 /// Reads the capacity and the type of the file system of a file or directory, which need not be readable. The size of a file
 /// system of the kernel is 0. Must be called before threads are started, like [`ExaminedMount::of_directory`].
 ///
 /// # Errors
 /// The path does not answer within `deadline`, or cannot be opened, or statfs(2) fails.
 pub fn read_capacity(path: &[u8], deadline: Duration) -> Result<(Capacity, Vec<u8>), Error> {
-    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
-    if table.iter().any(is_doubtful) && is_silent(path, deadline) {
-        return Err(Error::Silent(path.to_vec(), deadline));
-    }
+    let table = mounts_if_answering(path, deadline)?;
     let fd = open_long(path, Open::PATH).map_err(|errno| {
         let kind = mounts::ErrorKind::OpenDirectory;
         mounts::Error::at(kind, path, Gate::Openat, errno)

@@ -446,7 +446,10 @@ pub(crate) const HERE: Resolve = Resolve::NO_XDEV.union(Resolve::NO_SYMLINKS);
 
 /// Opens a directory for reading; with `noatime` so that its access time does not change, where
 /// permitted.
-pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
+///
+/// # Errors
+/// Those of `open`.
+pub fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
     if noatime {
         match open(Open::SCAN | Open::NOATIME) {
             Err(Errno::EPERM) => {}

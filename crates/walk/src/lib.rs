@@ -74,7 +74,7 @@ pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
 pub use exclusive::{UnknownOwners, UnreadExtents};
 pub use explain::{EngineChoice, ExplainedPlan, explain};
 pub use filter::{Filter, Matcher};
-pub use job::{Diagnostics, Engine, Job};
+pub use job::{Diagnostics, Engine, Job, scan};
 pub use key::DirKey;
 pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest, LargestFiles};

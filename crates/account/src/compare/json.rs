@@ -9,7 +9,7 @@ use serde_json::{Deserializer, Value};
 
 use super::runs::{Measure, MeasureValues, MeasuredFile, Runs, System};
 use crate::error::{Error, InputFault};
-use crate::figures::{Figure, add_absent_calls, combine};
+use crate::figures::{Figure, combine};
 use crate::records::is_plausible;
 
 /// The name of standard input, and of a system without a name.
@@ -51,22 +51,14 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     }
     let kind = kind.ok_or_else(|| InputFault::Empty.in_file())?;
     let runs = runs(&kind, &all, stem);
-    if kind == ACCOUNT && all.len() > 1 {
-        let any: Vec<Figure> = all
-            .iter()
-            .flat_map(|(_, figures)| figures.clone())
-            .collect();
-        let any = combine(any);
-        for (_, figures) in &mut all {
-            add_absent_calls(figures, &any, 1);
-        }
-    }
+    let count = all.len();
+    let accounts = if kind == ACCOUNT { count } else { 0 };
     Ok(MeasuredFile {
         runs,
-        count: all.len(),
+        count,
         figures: Some((
             kind,
-            combine(all.into_iter().flat_map(|(_, figures)| figures)),
+            combine(all.into_iter().flat_map(|(_, figures)| figures), accounts),
         )),
     })
 }

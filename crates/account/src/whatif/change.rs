@@ -6,7 +6,7 @@ use crate::patterns::PatternFix;
 use crate::prices::FEWEST_CALLS;
 
 /// Minimum seconds in all replaced calls: an estimate from less time would be noise.
-pub(crate) const SHORTEST: f64 = 0.010;
+const SHORTEST: f64 = 0.010;
 
 /// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,6 +115,13 @@ pub struct ReplacedCalls {
     pub seconds: f64,
 }
 
+impl ReplacedCalls {
+    /// Whether these are too few calls, or too little time in them, for an estimate.
+    pub(crate) fn is_too_short(self) -> bool {
+        self.calls < FEWEST_CALLS || self.seconds < SHORTEST
+    }
+}
+
 /// The ratio of the whole run to its individually reported part, for the calls that a change
 /// replaces; and the sums of these calls in the whole run, which no saving exceeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -158,6 +165,6 @@ impl WhatIfChange {
 
     /// Whether there were too few calls, or too little time in them, for an estimate.
     pub fn is_too_short(&self) -> bool {
-        self.basis.calls < FEWEST_CALLS || self.basis.seconds < SHORTEST
+        self.basis.is_too_short()
     }
 }

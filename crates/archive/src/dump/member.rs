@@ -160,23 +160,3 @@ pub(crate) fn member(
         ..Member::default()
     })
 }
-
-/// Converts an entry of a catalog to an archive member; `None` for a socket.
-pub(crate) fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
-    let kind = member_kind(meta.kind())?;
-    Some(Member {
-        path: if path.is_empty() {
-            b".".to_vec()
-        } else {
-            path.to_vec()
-        },
-        kind,
-        mode: meta.mode,
-        uid: meta.uid,
-        gid: meta.gid,
-        size: meta.size,
-        rdev: meta.rdev,
-        mtime: meta.mtime,
-        ..Member::default()
-    })
-}

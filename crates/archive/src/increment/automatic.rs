@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
+use base::path::trim_slashes;
 use base::{Warning, path};
 use catalog::remote;
 use gate::file::Reader;
@@ -24,7 +25,7 @@ use crate::increment::history::{History, Lock, absolute_state};
 use crate::increment::levels::Level;
 use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
-use crate::plan::{in_archive, trim_slashes};
+use crate::plan::in_archive;
 
 /// The options for choosing the names and the levels of dumps in a state directory.
 #[derive(Clone, Copy, Debug)]

@@ -79,7 +79,7 @@ pub(crate) fn collect(
             attribution::set_phase(Function::Other);
             let hidden = diagnostics.with_warnings(Hidden::new);
             match plan(base, &rows, index?, &hidden) {
-                Err(e) if e.kind.other_source().is_some() => {
+                Err(e) if e.kind.other_file_system().is_some() => {
                     Collected::OtherSource(Box::new(rows), parts, e)
                 }
                 plan => Collected::Changed(Box::new(Planned {

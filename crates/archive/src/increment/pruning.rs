@@ -6,6 +6,7 @@ use base::Warning;
 use catalog::destination::remove_if;
 use catalog::{Reader, remote, trusted};
 use gate::{Errno, Fd};
+use walk::Moment;
 use walk::entry::Time;
 
 use crate::error::{Action, Error, ErrorKind, Result};
@@ -113,7 +114,8 @@ impl History {
             .into_iter()
             .chain(candidates.iter().map(|&at| self.dumps[at].date));
         let dates: Vec<Local> = dates.map(local).collect();
-        let mut kept = policy.apply(&dates).into_iter();
+        let now = Moment::now().time().sec;
+        let mut kept = policy.apply(&dates, now).into_iter();
         let new = next.and_then(|_| kept.next()).unwrap_or_default();
         let mut reasons = vec![Vec::new(); self.dumps.len()];
         for (&at, why) in candidates.iter().zip(kept) {
@@ -131,7 +133,7 @@ impl History {
         for at in self.bases_of_next(next) {
             reasons[at].push(KeepReason::NextBase);
         }
-        for (at, why) in self.absent(policy, next, local, &is_restorable) {
+        for (at, why) in self.absent(policy, now, next, local, &is_restorable) {
             reasons[at].push(why);
         }
         for at in 0..self.dumps.len() {
@@ -160,6 +162,7 @@ impl History {
     fn absent(
         &self,
         policy: &Policy,
+        now: i64,
         next: Option<NextDump>,
         local: &dyn Fn(Time) -> Local,
         is_restorable: &[bool],
@@ -168,7 +171,7 @@ impl History {
         let all = newest_first.clone().map(|at| self.dumps[at].date);
         let dates = next.into_iter().map(|next| next.date).chain(all);
         let dates: Vec<Local> = dates.map(local).collect();
-        let kept = policy.apply(&dates).into_iter();
+        let kept = policy.apply(&dates, now).into_iter();
         let kept = newest_first.zip(kept.skip(usize::from(next.is_some())));
         let absent = kept.filter(|(at, why)| !is_restorable[*at] && !why.is_empty());
         absent

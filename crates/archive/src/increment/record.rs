@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::path::trim_slashes;
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
@@ -17,7 +18,7 @@ use crate::increment::levels::Level;
 use crate::increment::unread::UnreadEntries;
 use crate::input::Input;
 use crate::list;
-use crate::plan::{in_archive, trim_slashes};
+use crate::plan::in_archive;
 
 /// The record of a dump in a state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -40,8 +40,6 @@ pub struct Within {
     pub days: u32,
     /// Number of hours.
     pub hours: u32,
-    /// Seconds since 1970 now: a later dump, made while the clock was wrong, is not the newest one.
-    pub now: i64,
 }
 
 impl Within {
@@ -201,8 +199,9 @@ impl Policy {
     }
 
     /// Why each dump is kept, from the times of all dumps, newest first. Periods count by order, not
-    /// by time: a dump made while the clock was wrong does not displace all others.
-    pub fn apply(&self, times: &[Local]) -> Vec<Vec<KeepReason>> {
+    /// by time: a dump made while the clock was wrong does not displace all others. For the same
+    /// reason, a dump later than `now`, in seconds since 1970, is not the newest one.
+    pub fn apply(&self, times: &[Local], now: i64) -> Vec<Vec<KeepReason>> {
         let mut reasons = vec![Vec::new(); times.len()];
         for period in Period::ALL {
             let (count, mut seen) = (self.count(period), BTreeSet::new());
@@ -218,7 +217,7 @@ impl Policy {
             }
         }
         if let Some(within) = self.within {
-            let made = times.iter().filter(|time| time.second <= within.now);
+            let made = times.iter().filter(|time| time.second <= now);
             let newest = made.max_by_key(|time| time.second);
             let since = newest.map(|newest| newest.second - within.seconds_before(*newest));
             for (time, reasons) in times.iter().zip(&mut reasons) {
@@ -248,7 +247,11 @@ mod tests {
     }
 
     fn kept(policy: Policy, times: &[Local]) -> Vec<usize> {
-        let reasons = policy.apply(times).into_iter().enumerate();
+        kept_at(policy, times, 0)
+    }
+
+    fn kept_at(policy: Policy, times: &[Local], now: i64) -> Vec<usize> {
+        let reasons = policy.apply(times, now).into_iter().enumerate();
         reasons
             .filter(|(_, reasons)| !reasons.is_empty())
             .map(|(nth, _)| nth)
@@ -324,7 +327,7 @@ mod tests {
                 weekly,
                 ..Policy::default()
             }
-            .apply(&times)
+            .apply(&times, 0)
         };
         let (last, oldest) = (
             KeepReason::LastOf(Period::Week),
@@ -347,7 +350,6 @@ mod tests {
             months: 2,
             days: 3,
             hours: 4,
-            now: 0,
         };
         // From 2026-01-31: the first of November 2024 is 426 days before the first of January.
         let before = within.seconds_before(at(2026, 1, 31, (2026, 5)));
@@ -362,16 +364,16 @@ mod tests {
         };
         // The dump of day 1000 was made while the clock was wrong.
         let times = [day(40), day(1000), day(31), day(30), day(29)];
-        let within = |now: i64| Policy {
+        let within = Policy {
             within: Some(Within {
                 days: 10,
-                now: now * 86_400,
                 ..Within::default()
             }),
             ..Policy::default()
         };
-        assert_eq!(kept(within(41), &times), [0, 1, 2]);
-        assert_eq!(kept(within(1000), &times), [1]);
+        let kept = |now: i64| kept_at(within, &times, now * 86_400);
+        assert_eq!(kept(41), [0, 1, 2]);
+        assert_eq!(kept(1000), [1]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl CreatedPaths {
 
     /// Whether the file at this path was certainly created by this restore.
     pub(super) fn has(&self, path: &[u8]) -> bool {
-        self.0.get(path) == Some(&CreatedKind::Entry) || self.is_below_new(path)
+        self.is_below_new(path) || self.0.get(path) == Some(&CreatedKind::Entry)
     }
 
     /// Applies a rename to the record.

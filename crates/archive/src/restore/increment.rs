@@ -138,8 +138,7 @@ impl Restorer<'_> {
             done = self.rename_own(&old_dir, &new_dir, &names, is_directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
-        let gone = &mut self.maker.remarks.gone;
-        replaced.iter().for_each(|seen| gone.add_seen(seen));
+        self.maker.remarks.count_gone(replaced);
         self.created.rename(&from, &to);
         self.maker.counts.renamed += 1;
         Ok(())

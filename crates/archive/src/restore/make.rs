@@ -75,10 +75,7 @@ impl Restorer<'_> {
                 Err(Errno::ELOOP | Errno::ENOTDIR) => {
                     let seen = restored(&self.created, path, here, name);
                     match unlinkat(here, name) {
-                        Ok(()) => {
-                            let gone = &mut self.maker.remarks.gone;
-                            seen.iter().for_each(|seen| gone.add_seen(seen));
-                        }
+                        Ok(()) => self.maker.remarks.count_gone(seen),
                         Err(Errno::ENOENT | Errno::EISDIR) => {}
                         Err(e) => {
                             return Err(Failure::call(Gate::Unlinkat, e, NotRestored::InTheWay));
@@ -117,7 +114,7 @@ impl Restorer<'_> {
         self.workers.wait_for_below(&path);
         self.unlinked.remove(&path);
         let is_replacement = self.created.has(&path);
-        if member.kind != MemberKind::Link {
+        if !is_replacement && member.kind != MemberKind::Link {
             self.created.add_entry(&path);
         }
         let mut entry = NewEntry::new(self.number, path, name, member);

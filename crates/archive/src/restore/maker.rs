@@ -205,8 +205,7 @@ impl<'a> Maker<'a> {
         // If the name is already a link to the same file, removing it could delete the last link.
         let is_same = |here: &Fd| {
             let inode = |dir: &Fd, name: &CStr| {
-                let seen =
-                    statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxMask::BASIC_STATS).ok()?;
+                let seen = attributes(dir, name)?;
                 Some((seen.dev, seen.ino))
             };
             inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
@@ -258,8 +257,7 @@ impl<'a> Maker<'a> {
                         .then(|| attributes(here, name))
                         .flatten();
                     clear(here, name)?;
-                    let gone = &mut self.remarks.gone;
-                    seen.iter().for_each(|seen| gone.add_seen(seen));
+                    self.remarks.count_gone(seen);
                 }
                 Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
                     return Err(Failure::call(gate, e, NotRestored::DeviceTakesRoot));

@@ -23,7 +23,7 @@ use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
-use name::{SelectedPaths, clean};
+use name::{SelectedPaths, clean, has_renames};
 use not_restored::{Failure, RestoreFailure};
 use ondisk::pax::{Member, MemberKind};
 use owners::Owners;
@@ -276,14 +276,10 @@ impl Restorer<'_> {
                 let wrong = NotRestored::WrongChecksum;
                 self.maker.remarks.warn(&path, wrong);
             }
-            let defects = input.take_defects();
-            let is_loss = defects.iter().any(|it| it.damage.is_loss());
-            self.maker.remarks.defects(archive, defects);
-            self.chosen.is_incomplete |= is_loss || next.is_err();
-            // Without its renames, an increment lists directories by names that they do not have.
-            // fathom lists all renames in the first directory, GNU tar in any.
-            let has_renames = has_directory && input.is_by_fathom();
-            if is_loss && self.is_later && !has_renames && !self.keeps_all {
+            let remarks = &mut self.maker.remarks;
+            let is_loss = self.chosen.take_losses(input, archive, remarks);
+            self.chosen.is_incomplete |= next.is_err();
+            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
                 self.keeps_all = true;
                 self.maker.remarks.warn(archive, NotRestored::RenamesLost);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base::path::{below, components, split};
+use base::path::{below, components, split, trim_slashes};
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
@@ -16,7 +16,6 @@ use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::pattern::Pattern;
-use crate::plan::trim_slashes;
 use crate::route::Region;
 
 /// A normalized member name, relative to DIR.
@@ -168,6 +167,21 @@ impl SelectedPaths {
             true => Err(NotRestored::SilentMount),
             false => Ok(()),
         }
+    }
+
+    /// Reports the defects of an archive found since the last call; returns whether members are
+    /// lost.
+    pub(super) fn take_losses(
+        &mut self,
+        input: &mut Input,
+        archive: &[u8],
+        remarks: &mut RestoreMessages,
+    ) -> bool {
+        let defects = input.take_defects();
+        let is_loss = defects.iter().any(|it| it.damage.is_loss());
+        remarks.defects(archive, defects);
+        self.is_incomplete |= is_loss;
+        is_loss
     }
 
     pub(super) fn is_all(&self) -> bool {
@@ -587,6 +601,13 @@ pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
 /// Whether a normalized name equals `dir`, or is below it.
 fn is_within(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
+}
+
+/// Whether all renames of an increment were read, once a directory of it was: fathom lists them in
+/// the first directory, GNU tar in any. Without its renames, an increment lists directories by names
+/// that they do not have.
+pub(super) fn has_renames(input: &Input, has_directory: bool) -> bool {
+    has_directory && input.is_by_fathom()
 }
 
 #[cfg(test)]

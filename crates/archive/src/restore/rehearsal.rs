@@ -20,7 +20,7 @@ use super::archives::Archives;
 use super::further::in_archive_before;
 use super::increment::{not_renamed, renames};
 use super::maker::no_target;
-use super::name::{SelectedPaths, clean};
+use super::name::{SelectedPaths, clean, has_renames};
 use super::name_tree::NameTree;
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Counts, RestoreMessages, RestoreProgress, RestoreSummary};
@@ -165,12 +165,9 @@ impl Rehearsal<'_> {
         let mut has_directory = false;
         loop {
             let next = input.next_or_resume();
-            let defects = input.take_defects();
-            let is_loss = defects.iter().any(|it| it.damage.is_loss());
-            self.remarks.defects(archive, defects);
-            self.chosen.is_incomplete |= is_loss || next.is_err();
-            let has_renames = has_directory && input.is_by_fathom();
-            if is_loss && self.is_later && !has_renames && !self.keeps_all {
+            let is_loss = self.chosen.take_losses(input, archive, &mut self.remarks);
+            self.chosen.is_incomplete |= next.is_err();
+            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
                 self.keeps_all = true;
                 self.remarks.warn(archive, NotRestored::RenamesLost);
             }

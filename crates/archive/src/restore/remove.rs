@@ -11,6 +11,7 @@ use gate::resolve::openat2;
 use gate::{Errno, Fd, Gate};
 use ondisk::FileType;
 use ondisk::dirent::entries;
+use walk::entry::joined;
 
 use super::attributes::change_mode;
 use super::created::CreatedPaths;
@@ -68,8 +69,7 @@ fn remove(
     let seen = restored(created, path, here, name);
     match unlinkat(here, name) {
         Ok(()) => {
-            let gone = &mut removal.remarks.gone;
-            seen.iter().for_each(|seen| gone.add_seen(seen));
+            removal.remarks.count_gone(seen);
             return 1;
         }
         Err(Errno::ENOENT) => return 0,
@@ -148,8 +148,7 @@ impl Removal<'_> {
             match unlinkat(dir, entry.name) {
                 Ok(()) => {
                     self.removed += 1;
-                    let gone = &mut self.remarks.gone;
-                    seen.iter().for_each(|seen| gone.add_seen(seen));
+                    self.remarks.count_gone(seen);
                 }
                 Err(Errno::ENOENT) => {}
                 Err(Errno::EISDIR) => frame.directories.push(entry.name.to_owned()),
@@ -220,14 +219,7 @@ fn below(top: &[u8], dir: &[u8], name: &[u8]) -> Vec<u8> {
         .iter()
         .position(|&b| b == b'/')
         .map_or(dir.len(), |at| at + 1);
-    let mut path = top.to_vec();
-    for part in [&dir[first..], name] {
-        if !part.is_empty() {
-            path.push(b'/');
-            path.extend_from_slice(part);
-        }
-    }
-    path
+    joined(&joined(top, &dir[first..]), name)
 }
 
 /// The attributes of an entry that this restore has created; `None` for any other entry.

@@ -143,6 +143,13 @@ pub(super) struct RestoreMessages {
 }
 
 impl RestoreMessages {
+    /// Counts an entry that this restore has created and removed again; `None` for any other entry.
+    pub(super) fn count_gone(&mut self, seen: Option<Statx>) {
+        if let Some(seen) = seen {
+            self.gone.add_seen(&seen);
+        }
+    }
+
     /// Maximum bytes of warnings, because a hostile archive could cause any number.
     const MOST: usize = 4 << 20;
     /// Maximum length of a path in a warning.

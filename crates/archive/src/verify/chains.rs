@@ -6,7 +6,8 @@ use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
-use ondisk::pax::Base;
+use ondisk::pax::{Base, Member};
+use walk::Meta;
 use walk::entry::joined;
 
 use super::elsewhere::FirstMembers;
@@ -14,7 +15,7 @@ use super::known::ArchivedFiles;
 use super::lost::name_lost;
 use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
-use crate::dump::member::as_member;
+use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::History;
 use crate::increment::record::ArchiveStatus;
@@ -273,4 +274,24 @@ pub fn compare_newest(
         found.push(warning, MOST_WARNINGS);
     }
     Ok((compared, found.take_all(WarningKind::MoreOfThese)))
+}
+
+/// Converts an entry of a catalog to an archive member; `None` for a socket.
+fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
+    let kind = member_kind(meta.kind())?;
+    Some(Member {
+        path: if path.is_empty() {
+            b".".to_vec()
+        } else {
+            path.to_vec()
+        },
+        kind,
+        mode: meta.mode,
+        uid: meta.uid,
+        gid: meta.gid,
+        size: meta.size,
+        rdev: meta.rdev,
+        mtime: meta.mtime,
+        ..Member::default()
+    })
 }

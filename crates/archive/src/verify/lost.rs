@@ -6,7 +6,7 @@ use catalog::columns::{DIR, NAME, TOP};
 use walk::entry::joined;
 
 use super::{LostMembers, MOST_WARNINGS};
-use crate::dump::member::as_member;
+use crate::dump::member::member_kind;
 use crate::error::Result;
 use crate::increment::history::History;
 use crate::plan::in_archive;
@@ -60,10 +60,13 @@ fn find_lost(reader: &Reader, lost: &[LostMembers], mut emit: impl FnMut(&[u8]))
             let is_lost = gaps.iter().any(|(after, before)| {
                 place > *after && before.as_ref().is_none_or(|before| place < *before)
             });
+            if !is_lost {
+                continue;
+            }
             let meta = metas(row);
-            // An entry without inode number could not be read by the dump.
-            if let Some(member) = as_member(&path, &meta).filter(|_| is_lost && meta.ino != 0) {
-                emit(&member.path);
+            // An entry without inode number could not be read by the dump; a socket has no member.
+            if meta.ino != 0 && member_kind(meta.kind()).is_some() {
+                emit(if path.is_empty() { b"." } else { &path });
             }
         }
     }

@@ -186,10 +186,7 @@ impl Tree {
 
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
         // A listing must not change the access time of a directory, as the dump does not.
-        let dir = match self.open_directory(path, Open::SCAN | Open::NOATIME) {
-            Err(Errno::EPERM) => self.open_directory(path, Open::SCAN),
-            opened => opened,
-        };
+        let dir = walk::scan(true, |how| self.open_directory(path, how));
         let dir = dir.map_err(|e| (Gate::Openat2, e))?;
         let seen =
             statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).map_err(|e| (Gate::Statx, e))?;

@@ -1,13 +1,10 @@
 //! Finds parts of a run that an earlier attempt has finished (`--resume`).
 
-use gate::Errno;
-
 use super::about::{Options, Root};
 use super::read::Reader;
 use super::sums::Sums;
 use crate::destination::remove;
 use crate::error::{Action, Error, ErrorKind};
-use crate::remote::StoreError;
 
 /// A part that an earlier attempt has finished.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,10 +41,7 @@ pub fn finished_part(
     by: Writer,
 ) -> Result<Option<Finished>, Error> {
     let reader = match Reader::open(file) {
-        Err(error) if error.errno() == Some(Errno::ENOENT) => return Ok(None),
-        Err(error) if matches!(error.kind, ErrorKind::Store(StoreError::NotFound)) => {
-            return Ok(None);
-        }
+        Err(error) if error.kind.is_missing() => return Ok(None),
         reader => reader?,
     };
     let about = reader.about();

@@ -317,7 +317,6 @@ mod tests {
             months: 5,
             days: 7,
             hours: 2,
-            now: 0,
         };
         assert_eq!(within("1y5m7d2h"), Ok(given));
         assert_eq!(within("30d").map(|within| within.days), Ok(30));

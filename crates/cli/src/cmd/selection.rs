@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::gather::{ListedSource, SortedNames};
 use archive::names::{read_names, read_patterns};
-use base::path::{absolute, below, components};
+use base::path::{absolute, below, components, trim_slashes};
 use catalog::Options;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -105,10 +105,8 @@ fn may_match(glob: &[u8], dirs: &[Vec<u8>]) -> bool {
         .position(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'));
     let head = &glob[..wild.unwrap_or(glob.len())];
     let is_in = |dir: &Vec<u8>| {
-        let end = dir.iter().rposition(|byte| *byte != b'/');
-        let dir = &dir[..end.map_or(0, |end| end + 1)];
-        let top = [dir, b"/"].concat();
-        head == dir || head.starts_with(&top) || wild.is_some() && top.starts_with(head)
+        let dir = trim_slashes(dir);
+        below(dir, head).is_some() || wild.is_some() && [dir, b"/"].concat().starts_with(head)
     };
     let first = glob.split(|byte| *byte == b'/').next().unwrap_or_default();
     match (glob.contains(&b'/'), first) {

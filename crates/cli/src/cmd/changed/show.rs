@@ -13,6 +13,7 @@ use show::units::{duration, plural};
 use walk::KeptPath;
 
 use crate::args::output::Format;
+use crate::cmd::list::show::permissions;
 use crate::json::{Json, list_of};
 
 pub(crate) struct Output<'a> {
@@ -52,7 +53,7 @@ json_object!(Json<'_, ChangedEntry>, |entry| {
 struct ValuesJson(MetadataValues);
 
 json_object!(ValuesJson, |values| {
-    "mode": mode_text(&values.0),
+    "mode": permissions(values.0.mode),
     "uid": values.0.uid,
     "gid": values.0.gid,
     "size": values.0.size,
@@ -60,10 +61,6 @@ json_object!(ValuesJson, |values| {
 
 fn field_names(metadata: &MetadataChange) -> Vec<&'static str> {
     metadata.fields().map(MetadataField::name).collect()
-}
-
-fn mode_text(values: &MetadataValues) -> String {
-    format!("{:04o}", values.mode & 0o7777)
 }
 
 impl Output<'_> {
@@ -226,7 +223,7 @@ fn verbose_line(entry: &ChangedEntry) -> Vec<u8> {
     let text = |field: MetadataField| {
         let name = field.name();
         let values = match field {
-            MetadataField::Mode => [mode_text(old), mode_text(new)],
+            MetadataField::Mode => [permissions(old.mode), permissions(new.mode)],
             MetadataField::Owner => [old.uid.to_string(), new.uid.to_string()],
             MetadataField::Group => [old.gid.to_string(), new.gid.to_string()],
             MetadataField::Size => [old.size.to_string(), new.size.to_string()],

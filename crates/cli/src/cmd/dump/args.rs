@@ -7,7 +7,6 @@ use archive::compression::Compress;
 use archive::gather::Gather;
 use archive::increment::retention::{Policy, Within};
 use clap::Args;
-use walk::Moment;
 
 use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
@@ -376,10 +375,7 @@ impl RetentionArgs {
             weekly: self.keep_weekly.unwrap_or_default(),
             monthly: self.keep_monthly.unwrap_or_default(),
             yearly: self.keep_yearly.unwrap_or_default(),
-            within: self.keep_within.map(|within| Within {
-                now: Moment::now().time().sec,
-                ..within
-            }),
+            within: self.keep_within,
         };
         (!policy.is_empty()).then_some(policy)
     }

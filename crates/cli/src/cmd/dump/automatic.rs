@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
-use archive::increment::automatic::{AutomaticOptions, FullReason};
+use archive::increment::automatic::{Automatic, AutomaticOptions, FullReason};
 use archive::increment::history::History;
 use archive::increment::record::{ArchiveStatus, DumpRecord};
 use archive::increment::retention::{NextDump, Policy, RetainedDumps, not_pruned};
@@ -121,6 +121,13 @@ fn dumps_in<'a>(state: &'a [u8], args: &Args, sources: &'a [Vec<u8>]) -> Automat
     }
 }
 
+/// Makes the chosen name and level those of the dump.
+fn take(chosen: Automatic, options: &mut DumpOptions) {
+    options.archive = Some(chosen.archive.clone());
+    options.level = Some(chosen.level.clone());
+    options.automatic = Some(Arc::new(chosen));
+}
+
 /// If no option gives the name and level of the dump, chooses both from the state directory.
 pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
     let Some(state) = state(args) else {
@@ -138,9 +145,7 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     if is_news || out.verbose {
         out.note(show::retention::choice(&chosen));
     }
-    options.archive = Some(chosen.archive.clone());
-    options.level = Some(chosen.level.clone());
-    options.automatic = Some(Arc::new(chosen));
+    take(chosen, options);
     Ok(())
 }
 
@@ -165,9 +170,7 @@ pub(super) fn retry_in_full(
     };
     let chosen = dumps_in(state, args, &options.sources).choose_full_instead(chosen, why)?;
     out.note(show::retention::choice(&chosen));
-    options.archive = Some(chosen.archive.clone());
-    options.level = Some(chosen.level.clone());
-    options.automatic = Some(Arc::new(chosen));
+    take(chosen, options);
     Ok(true)
 }
 
@@ -199,10 +202,9 @@ pub(super) fn forecast(
     out.note(show::foreseen(&chosen));
     let history = History::read(state).unwrap_or_default();
     let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
-    let date = Moment::now().time();
     let pruning = args.keep.policy().map(|policy| {
         let next = NextDump {
-            date,
+            date: Moment::now().time(),
             is_full: chosen.full.is_some(),
         };
         PruningPlan::keep(history, &policy, Some(next))

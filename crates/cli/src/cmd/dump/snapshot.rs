@@ -42,13 +42,14 @@ mod with_restic {
     use crate::monitor::add_complete_snapshot;
     use crate::out::Out;
     use crate::progress::watch_dump;
+    use crate::ranks::may_be_several;
 
     const SCHEMA: &str = "fathom.snapshot/1";
 
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
         let (start, begun) = (Instant::now(), Moment::now().time());
         let shown = restic::without_password(repository);
-        if team::launched_rank().is_some() && team::launched_size() != Some(1) {
+        if may_be_several() {
             return Err(
                 Error::new("the ranks of an MPI job cannot share a snapshot").with_hint(
                     "run fathom dump --restic without mpirun, or with env -u PMIX_RANK -u PMI_RANK",

@@ -173,7 +173,7 @@ fn timestamp(time: Time) -> String {
 }
 
 /// The permissions of a mode, in octal.
-fn permissions(mode: u32) -> String {
+pub(crate) fn permissions(mode: u32) -> String {
     format!("{:04o}", mode & 0o7777)
 }
 

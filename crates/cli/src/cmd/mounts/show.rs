@@ -224,11 +224,9 @@ pub(crate) fn state(point: &Point) -> Cow<'_, str> {
         (point.kind == Some(PointKind::File), "file"),
         (is_read_only, "ro"),
     ];
-    let mut set = words.into_iter().filter(|(is_set, _)| *is_set);
-    let first = set.next().map_or("", |(_, word)| word);
-    set.fold(first.into(), |text: Cow<'_, str>, (_, word)| {
-        format!("{text},{word}").into()
-    })
+    let set = words.into_iter().filter(|(is_set, _)| *is_set);
+    let set: Vec<&str> = set.map(|(_, word)| word).collect();
+    set.join(",").into()
 }
 
 /// The source as findmnt(8) prints it: followed by the mounted part in brackets, unless that is the

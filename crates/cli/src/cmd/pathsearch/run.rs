@@ -4,10 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use ::show::shell::single_quoted;
 use ::show::table::TableStyle;
 use base::Warning;
 use meter::call::Command;
-use pathsearch::{Environment, RoundTrip, SearchOptions, quoted, search};
+use pathsearch::{Environment, RoundTrip, SearchOptions, search};
 
 use super::args::{Pathsearch as Args, Rtt};
 use super::show;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.apply_path {
         let better = report.better_path.as_ref().map(|better| &better.path);
         if let Some(path) = better.or(environment.path.as_ref()) {
-            let line = [b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat();
+            let line = [b"PATH=", &single_quoted(path)[..], b"; export PATH\n"].concat();
             out.names(|to| to.write_all(&line))?;
         }
     }

@@ -209,7 +209,7 @@ impl OutputRequest<'_> {
 
     /// Prints `--format summary`.
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
-        if self.team.is_alone() && !(out.json || out.quiet && self.args.top.is_some()) {
+        if self.team.is_alone() && !(out.json || out.quiet) {
             return self.answer(source, out);
         }
         let totals = Summary::default();
@@ -259,11 +259,6 @@ impl OutputRequest<'_> {
     /// engines and time.
     fn answer(&self, source: &dyn Source, out: &Out) -> Outcome {
         let totals = Summary::default();
-        if out.quiet {
-            let emitted = source.emit(&totals, out.messages())?;
-            out.warn(&emitted.warnings);
-            return Ok(emitted.warnings.len());
-        }
         let is_by_size = self.args.sort == Some(SortKey::Bytes);
         let most = self.args.top.unwrap_or(show::LARGEST_FILES);
         let largest = Largest::new(most, is_by_size);

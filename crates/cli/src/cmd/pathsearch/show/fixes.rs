@@ -1,9 +1,10 @@
 //! The proposed changes, and their savings.
 
 use ::show::name::printable;
+use ::show::shell::single_quoted;
 use ::show::table::TableStyle;
 use ::show::units::{count, duration, sized};
-use pathsearch::{Change, Fix, PathProposal, RunpathChange, Shim, quoted};
+use pathsearch::{Change, Fix, PathProposal, RunpathChange, Shim};
 
 use crate::out::seconds;
 pub(crate) fn fixes<'a>(fixes: impl IntoIterator<Item = &'a Fix>, style: TableStyle) -> String {
@@ -190,7 +191,7 @@ fn joined(names: &[Vec<u8>]) -> String {
 }
 
 fn shell_word(name: &[u8]) -> String {
-    lossy(&quoted(name))
+    lossy(&single_quoted(name))
 }
 
 fn set_path_text(path: &PathProposal) -> String {

@@ -15,6 +15,7 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, exact};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -473,20 +474,7 @@ fn catalogs_of_two_directories_are_compared_by_name() {
         }
         fs::hard_link(one.join("same"), one.join("link")).unwrap();
         file(one.join("type"), 10);
-        let copy = || {
-            let mut command = Command::new("cp");
-            let from = one.join(".");
-            assert!(
-                command
-                    .arg("-a")
-                    .arg(from)
-                    .arg(&other)
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-        };
-        copy();
+        tool(Command::new("cp").arg("-a").arg(one.join(".")).arg(&other));
         let old = catalog(&one, &out.join("old"));
         let list = |new: &Path, code: i32| -> Vec<String> {
             let ran = diff(&old, new, &["-v"]).exits(code);

@@ -17,10 +17,10 @@ use super::since::{Change, catalog, changed, changes, expect, on_each_kind, sinc
 use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount, unmount_whole};
 use crate::support::disks::{EXT4, image, mount_image, mounted, subvolume};
 use crate::support::fuse::Manner::Hung;
-use crate::support::fuse::{serve, serve_as};
+use crate::support::fuse::serve;
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
-use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::synthetic::{SyntheticTree, serve_hung, serve_synthetic};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -603,21 +603,14 @@ fn mount_that_stopped_answering_is_unchanged() {
         let (top, whole, one) = (ground.join("top"), ground.join("c"), ground.join("x"));
         file(top.join("near"), 10);
         let far = top.join("far");
-        let serve_again = || {
-            let tree = SyntheticTree {
-                directories: 2,
-                files: 3,
-                ..SyntheticTree::default()
-            };
-            serve_synthetic(tree, &far)
-        };
+        let serve_again = || serve_synthetic(SyntheticTree::of(2, 3), &far);
         let server = serve_again();
         settle(ground);
         catalog(&top, &whole);
         run(&mut fathom(args!["walk", &top, "-x", "--catalog", &one])).exits(0);
         unmount(&far);
         drop(server);
-        let server = serve_as(Hung, &far, "far", "fuse.far");
+        let server = serve_hung(&far);
         let before = fs::read(&whole).unwrap();
         for (since, more) in [
             (&whole, &[][..]),

@@ -15,11 +15,10 @@ use super::full::{NEEDS, dump, listed};
 use super::rounds::{Series, on, told};
 use crate::support::build::{bind, dir, file, tmpfs, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, subvolume};
-use crate::support::fuse::{Manner, serve_as};
 use crate::support::reference::settle;
 use crate::support::restrict::fail_calls;
 use crate::support::run::{Ran, args};
-use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::synthetic::{SyntheticTree, serve_hung, serve_synthetic};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -418,14 +417,7 @@ fn a_mount_that_stopped_answering_is_kept() {
         let tree = dir(ground.join("tree"));
         file(tree.join("near"), 10);
         let far = tree.join("far");
-        let serve_again = || {
-            let tree = SyntheticTree {
-                directories: 2,
-                files: 3,
-                ..SyntheticTree::default()
-            };
-            serve_synthetic(tree, &far)
-        };
+        let serve_again = || serve_synthetic(SyntheticTree::of(2, 3), &far);
         let (state, catalog) = (dir(ground.join("state")), ground.join("catalog"));
         let (state, catalog) = (state.to_str().unwrap(), catalog.to_str().unwrap());
         let level = |number| ["--level", number, "--state", state];
@@ -444,7 +436,7 @@ fn a_mount_that_stopped_answering_is_kept() {
         dump(&level("0")).exits(0);
         unmount(&far);
         drop(server);
-        let server = serve_as(Manner::Hung, &far, "far", "fuse.far");
+        let server = serve_hung(&far);
         for more in increments {
             let ran = dump(more).exits(1);
             told(&ran.json()["result"], &[("removed", 0), ("files", 0)]);

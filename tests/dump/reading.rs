@@ -16,6 +16,14 @@ use crate::support::schema::check;
 use crate::support::trees::Dice;
 use crate::support::{require, run};
 
+/// Replaces the contents of a file, and keeps its modification time.
+fn put(path: &Path, bytes: &[u8]) {
+    let time = fs::metadata(path).unwrap().modified().unwrap();
+    fs::write(path, bytes).unwrap();
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(time).unwrap();
+}
+
 /// Files are found in all dumps, and restored by their paths on the machine.
 #[test]
 fn versions_are_found_and_restored() {
@@ -276,16 +284,9 @@ fn chains_are_verified() {
     // A change of contents without a change of the times, an attribute, a new file, and a removed
     // file.
     let path = at.join("srv/1");
-    let times = fs::metadata(&path).unwrap().modified().unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[4000] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_modified(times)
-        .unwrap();
+    put(&path, &bytes);
     std::os::unix::fs::chown(at.join("srv/2"), Some(7), None).unwrap();
     fs::remove_file(at.join("srv/3")).unwrap();
     file(at.join("srv/new"), 1);
@@ -317,17 +318,7 @@ fn chains_are_verified() {
     let mut damaged = whole.clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 0xff;
-    let keep_time = |path: &Path, bytes: &[u8]| {
-        let time = fs::metadata(path).unwrap().modified().unwrap();
-        fs::write(path, bytes).unwrap();
-        fs::File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
-    };
-    keep_time(&archive(1), &damaged);
+    put(&archive(1), &damaged);
     assert_eq!(verify(&[], 1).0, [true, false, true, true, true]);
     fs::rename(archive(3), at.join("tape")).unwrap();
     assert_eq!(verify(&[], 1).0, [true, false, true, false, false]);
@@ -369,12 +360,6 @@ fn damage_that_verify_finds_is_recorded() {
     let mut damaged = whole.clone();
     let within = damaged.len() / 4;
     damaged[within] ^= 0xff;
-    let put = |path: &Path, bytes: &[u8]| {
-        let time = fs::metadata(path).unwrap().modified().unwrap();
-        fs::write(path, bytes).unwrap();
-        let file = fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(time).unwrap();
-    };
     let verify = |status| nights.run(&["verify", "--state", "state"]).exits(status);
     put(&archive, &damaged);
     verify(1);

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use super::METHODS;
 use crate::support::build::{bind, chmod, dir, file, tmpfs, unmount};
+use crate::support::holder::Holder;
 use crate::support::restrict::{fail_calls, fathom_as_nobody};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -38,14 +39,7 @@ fn a_different_mount_namespace_is_named() {
     if require(&[Need::Root, Need::Program("unshare")]) {
         in_namespace(|base| {
             let at = dir(base.join("at"));
-            let script = "mount -t tmpfs there \"$0\" && echo && exec sleep 1000";
-            let mut there = Command::new("unshare")
-                .args(["--mount", "sh", "-c", script])
-                .arg(&at)
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            there.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let there = Holder::shell_elsewhere("mount -t tmpfs there \"$0\"", &at);
             let root = format!("/proc/{}/root", there.id());
             let inside = format!("{root}{}", at.display());
             let namespace = format!(
@@ -74,8 +68,7 @@ fn a_different_mount_namespace_is_named() {
                     "{command}: {ran}"
                 );
             }
-            there.kill().unwrap();
-            there.wait().unwrap();
+            drop(there);
             // No mount table has a detached mount.
             let detached = fs::File::open(tmpfs(&at)).unwrap();
             unmount(&at);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::right::PATIENT;
 use super::{finding, inferred};
-use crate::support::disks::{EXT4, XFS, image, mount_image};
+use crate::support::disks::{EXT4, XFS, image, mount_image, mounted_with};
 use crate::support::run::args;
 use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -163,11 +163,9 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
 fn the_report_says_which_limit_the_cache_has() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
-            let (at, file) = (ground.join("at"), ground.join("image"));
-            fs::create_dir(&at).unwrap();
-            image(EXT4[0], 600, &file);
+            let at = ground.join("at");
             let flags = rustix::mount::MountFlags::empty();
-            assert!(mount_image(EXT4[0], &file, &at, flags));
+            assert!(mounted_with(EXT4[0], 600, &at, flags));
             for full in [&["--full"][..], &[]] {
                 let mut command = fathom(args!["probe", &at, "cache", "--cache-limit", "96M"]);
                 let ran = run(command.args(full).args(PATIENT)).exits(0);
@@ -187,11 +185,9 @@ fn capacity_agrees_with_a_limit_that_other_cgroups_share() {
         return;
     }
     in_namespace(|ground| {
-        let (at, file) = (ground.join("at"), ground.join("image"));
-        fs::create_dir(&at).unwrap();
-        image(EXT4[0], 600, &file);
+        let at = ground.join("at");
         let flags = rustix::mount::MountFlags::empty();
-        assert!(mount_image(EXT4[0], &file, &at, flags));
+        assert!(mounted_with(EXT4[0], 600, &at, flags));
 
         let limit = 128 << 20;
         let above = Group::new("shared", limit).expect("no memory cgroup");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{finding, inferred};
-use crate::support::disks::{EXT4, Make, image, mount_image};
+use crate::support::disks::{EXT4, Make, image, mount_image, mounted_with};
 use crate::support::effort::effort;
 use crate::support::run::args;
 use crate::support::trees::Dice;
@@ -201,11 +201,9 @@ fn readahead_that_cannot_be_seen_has_no_value() {
         return;
     }
     in_namespace(|ground| {
-        let (at, file) = (ground.join("at"), ground.join("image"));
-        fs::create_dir(&at).unwrap();
-        image(EXT4[0], 600, &file);
+        let at = ground.join("at");
         let flags = rustix::mount::MountFlags::empty();
-        assert!(mount_image(EXT4[0], &file, &at, flags));
+        assert!(mounted_with(EXT4[0], 600, &at, flags));
         for (kib, reason) in [
             (0, "no readahead"),
             (4, "no readahead"),

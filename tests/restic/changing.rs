@@ -16,12 +16,10 @@ use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
 use crate::support::build::{chmod, dir, file, unmount_whole};
 use crate::support::concurrent::{harass, prey, with_threads};
 use crate::support::disks::{EXT4, image, mount_image, set_inode_field};
-use crate::support::fuse::Manner::Hung;
-use crate::support::fuse::serve_as;
 use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
-use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::synthetic::{SyntheticTree, serve_hung, serve_synthetic};
 use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
@@ -115,8 +113,8 @@ fn a_file_that_changes_while_it_is_read_has_its_first_size() {
             let bytes = Dice::new(nth as u64).bytes(LARGE);
             fs::write(&large, &bytes).unwrap();
             file(tree.join("d/f"), 100);
-            let words = || args!["tree", "--state", "state"];
-            let (status, json) = with_open(ground, words(), &large, || change(&large));
+            let words = args!["tree", "--state", "state"];
+            let (status, json) = with_open(ground, words, &large, || change(&large));
             assert_eq!(status, Some(1), "{json}");
             let [("large", told)] = warnings(&json)[..] else {
                 panic!("{json}");
@@ -169,8 +167,8 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
         }
         file(path("large"), 3 << 20);
         symlink("target", path("symlink")).unwrap();
-        let words = || args!["tree", "--state", "state"];
-        let (status, json) = with_open(ground, words(), &first, || {
+        let words = args!["tree", "--state", "state"];
+        let (status, json) = with_open(ground, words, &first, || {
             append(&path("grown"), b"and more");
             append(&path("large"), b"and more");
             set_len(&path("shrunk"), 7);
@@ -286,7 +284,7 @@ fn mount_that_stopped_answering_is_skipped() {
         run(&mut dump_command(ground, words())).exits(0);
         unmount_whole(&far);
         drop(server);
-        let _server = serve_as(Hung, &far, "far", "fuse.far");
+        let _server = serve_hung(&far);
         let json = run(&mut dump_command(ground, words())).exits(1).json();
         let [("far", message)] = warnings(&json)[..] else {
             panic!("{json}");

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
 use crate::support::build::{bind, dir, name, tmpfs};
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
+use crate::support::disks::{
+    BTRFS, EXT4, Make, XFS, XFS_WITH_OWNERS, XFS_WITHOUT_OWNERS, mounted, overlay,
+};
 use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -96,16 +98,12 @@ fn a_reserve_for_a_user_is_not_for_root() {
 fn xfs_is_accounted_for_with_and_without_owners() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {
-            let xfs = |name, mkfs| Make {
-                name,
-                mkfs,
+            let none = Make {
+                name: "none",
+                mkfs: "-m reflink=0,rmapbt=0",
                 ..XFS[0]
             };
-            for (make, most) in [
-                (xfs("owners", "-m reflink=1,rmapbt=1"), 0),
-                (xfs("reflink", "-m reflink=1,rmapbt=0"), 10),
-                (xfs("none", "-m reflink=0,rmapbt=0"), 10),
-            ] {
+            for (make, most) in [(XFS_WITH_OWNERS, 0), (XFS_WITHOUT_OWNERS, 10), (none, 10)] {
                 let at = base.join(make.name);
                 assert!(mounted(make, &at));
                 let holder = grow(&at);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{Holder, MIB, bytes, check, file, item, space};
 use crate::support::build::{dir, name, tmpfs};
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, mounted};
+use crate::support::disks::{BTRFS, EXT4, XFS_WITH_OWNERS, XFS_WITHOUT_OWNERS, attach, mounted};
 use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::wait::wait_until;
@@ -215,13 +215,7 @@ fn a_mounted_image_is_unmounted_first() {
             let expected = format!("umount '{}' && {detach}", on.display());
             assert_eq!(mounted, expected);
             // A mount in a different namespace is not in the mount table of this one.
-            let mut other = Command::new("unshare");
-            let mut other = other
-                .args(["--mount", "sh", "-c", "echo; exec sleep 1000"])
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            let other = Holder::shell_elsewhere(":", &on);
             tool(Command::new("umount").arg(&on));
             assert!(command().is_null());
             let ran = run(&mut fathom(args!["space", at.as_os_str()])).exits(0);
@@ -230,8 +224,7 @@ fn a_mounted_image_is_unmounted_first() {
                 text.contains(&format!("find what uses {device} (")),
                 "{text}"
             );
-            other.kill().unwrap();
-            other.wait().unwrap();
+            drop(other);
             tool(Command::new("mount").arg(device).arg(&on));
             tool(Command::new("sh").args(["-c", mounted.as_str().unwrap()]));
             // The mount of the other namespace ends some time after its process.
@@ -249,14 +242,9 @@ fn a_mounted_image_is_unmounted_first() {
 fn a_deleted_image_is_found_on_every_file_system() {
     if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {
         in_namespace(|base| {
-            let xfs = |name, mkfs| Make {
-                name,
-                mkfs,
-                ..XFS[0]
-            };
             for (make, most) in [
-                (Some(xfs("owners", "-m reflink=1,rmapbt=1")), 0),
-                (Some(xfs("reflink", "-m reflink=1,rmapbt=0")), 10),
+                (Some(XFS_WITH_OWNERS), 0),
+                (Some(XFS_WITHOUT_OWNERS), 10),
                 (Some(BTRFS[0]), 20),
                 (None, 0),
             ] {
@@ -295,12 +283,7 @@ fn a_minimum_of_shared_blocks_does_not_hide_a_deleted_image() {
     if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {
         in_namespace(|base| {
             let at = base.join("xfs");
-            let make = Make {
-                name: "xfs",
-                mkfs: "-m reflink=1,rmapbt=0",
-                ..XFS[0]
-            };
-            assert!(mounted(make, &at));
+            assert!(mounted(XFS_WITHOUT_OWNERS, &at));
             let first = file(&at.join("first"), 10 * MIB);
             let mut cp = Command::new("cp");
             let cp = cp.arg("--reflink=always").arg(first);

@@ -9,11 +9,12 @@ mod usage;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::build::{dir, tmpfs};
+use crate::support::holder::Holder;
 use crate::support::tool::tool;
 use crate::support::{fathom, run};
 
@@ -53,19 +54,12 @@ fn check(result: &Value, at: &Path, most: i64) {
     ];
     let found = ["size", "used", "available"].map(|field| result[field].as_u64().unwrap());
     assert_eq!(found, expected, "{result:#}");
-    let items = result["items"].as_array().unwrap().iter();
-    let sum: i64 = items.filter(|it| it["in_used"] == true).map(bytes).sum();
-    let missing = found[1].cast_signed() - sum;
-    let items = result["items"].as_array().unwrap().iter();
-    let mut used = items.filter(|it| it["in_used"] == true);
-    let rest = match used.all(|it| it["exact"] == true) {
-        true => result["unaccounted"].as_i64().unwrap(),
-        false => {
-            assert!(result["unaccounted"].is_null(), "{result:#}");
-            missing
-        }
-    };
-    assert_eq!(rest, missing);
+    let items = result["items"].as_array().unwrap();
+    let used = || items.iter().filter(|it| it["in_used"] == true);
+    let rest = found[1].cast_signed() - used().map(bytes).sum::<i64>();
+    let is_exact = used().all(|it| it["exact"] == true);
+    let unaccounted = serde_json::json!(is_exact.then_some(rest));
+    assert_eq!(result["unaccounted"], unaccounted, "{result:#}");
     assert!(
         rest.abs() * 1000 <= found[1].cast_signed() * most,
         "{rest}: {result:#}"
@@ -75,8 +69,7 @@ fn check(result: &Value, at: &Path, most: i64) {
         all.map(|it| it["bytes"].as_u64().unwrap()).sum::<u64>()
     };
     // Owners and ages divide the files.
-    let items = result["items"].as_array().unwrap().iter();
-    let files = items.filter(|it| {
+    let files = items.iter().filter(|it| {
         let kind = it["kind"].as_str().unwrap();
         ["files", "hidden"].contains(&kind) || it["part"] == "within"
     });
@@ -127,42 +120,6 @@ fn file(at: &Path, size: u64) -> PathBuf {
     let mut file = fs::File::create(at).unwrap();
     file.write_all(&data[..size as usize]).unwrap();
     at.to_owned()
-}
-
-/// A process that holds files open. Dropping this ends it.
-struct Holder(Child);
-
-impl Holder {
-    /// Starts a `tail` whose standard input is the file.
-    fn of(file: &Path) -> Holder {
-        let input = fs::File::open(file).unwrap();
-        let mut tail = Command::new("tail");
-        tail.args(["-f", "/dev/null"])
-            .stdin(input)
-            .stdout(Stdio::null());
-        Holder(tail.spawn().unwrap())
-    }
-
-    /// Starts a `tail` that opens the file in its own mount namespace.
-    fn elsewhere(file: &Path) -> Holder {
-        let mut tail = Command::new("unshare");
-        tail.args(["--mount", "tail", "-f"]).arg(file);
-        let mut tail = tail.stdout(Stdio::piped()).spawn().unwrap();
-        // When `tail` prints the end of the file, it has opened the file.
-        std::io::Read::read_exact(tail.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-        Holder(tail)
-    }
-
-    fn id(&self) -> u64 {
-        self.0.id().into()
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Fills a file system with files of every kind: plain, sparse, with several names, hidden beneath a mount, and deleted.

@@ -1,6 +1,6 @@
 //! Clocks for a program under test. A monotonic clock stands still until the test sets it forward,
 //! so that deadlines and latencies are exact under any load. The time of day can be set forward,
-//! too, as if the machine had been suspended.
+//! too, as if the machine had been suspended, or back.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -65,25 +65,18 @@ impl Clock {
 
     /// Sets the clock forward.
     pub(crate) fn advance(&self, by: Duration) {
-        let by = u64::try_from(by.as_nanos()).unwrap();
-        self.set(
-            self.nanoseconds
-                .fetch_add(by, Ordering::SeqCst)
-                .wrapping_add(by),
-        );
+        self.shift(u64::try_from(by.as_nanos()).unwrap());
     }
 
     /// Sets the time of day back.
     pub(crate) fn set_back(&self, by: Duration) {
-        let by = u64::try_from(by.as_nanos()).unwrap();
-        self.set(
-            self.nanoseconds
-                .fetch_sub(by, Ordering::SeqCst)
-                .wrapping_sub(by),
-        );
+        self.shift(u64::try_from(by.as_nanos()).unwrap().wrapping_neg());
     }
 
-    fn set(&self, now: u64) {
+    /// Adds nanoseconds, in two's complement.
+    fn shift(&self, by: u64) {
+        let before = self.nanoseconds.fetch_add(by, Ordering::SeqCst);
+        let now = before.wrapping_add(by);
         let file = File::options().write(true).open(&self.file).unwrap();
         file.write_all_at(&now.to_ne_bytes(), self.at).unwrap();
     }

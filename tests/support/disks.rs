@@ -137,6 +137,20 @@ pub(crate) const BTRFS: [Make; 4] = [
     ),
 ];
 
+/// XFS with reverse mappings: the default of recent versions of mkfs.xfs.
+pub(crate) const XFS_WITH_OWNERS: Make = Make {
+    name: "owners",
+    mkfs: "-m reflink=1,rmapbt=1",
+    ..XFS[0]
+};
+
+/// XFS without reverse mappings, on which files can share blocks.
+pub(crate) const XFS_WITHOUT_OWNERS: Make = Make {
+    name: "reflink",
+    mkfs: "-m reflink=1,rmapbt=0",
+    ..XFS[0]
+};
+
 /// Creates an image of `size` MiB with a file system.
 pub(crate) fn image(make: Make, size: u64, at: &Path) {
     fs::File::create(at).unwrap().set_len(size << 20).unwrap();
@@ -148,18 +162,20 @@ pub(crate) fn image(make: Make, size: u64, at: &Path) {
 /// reading changes nothing. Returns false, with a message on stderr that the test harness does not
 /// capture, if the kernel does not support a feature.
 pub(crate) fn mounted(make: Make, at: &Path) -> bool {
+    let size = if make.fstype.starts_with("ext") {
+        128
+    } else {
+        1200
+    };
+    mounted_with(make, size, at, MountFlags::NOATIME)
+}
+
+/// Like [`mounted`], with `size` MiB, and mounted with these flags.
+pub(crate) fn mounted_with(make: Make, size: u64, at: &Path, flags: MountFlags) -> bool {
     fs::create_dir_all(at).unwrap();
     let file = at.with_extension("image");
-    image(
-        make,
-        if make.fstype.starts_with("ext") {
-            128
-        } else {
-            1200
-        },
-        &file,
-    );
-    mount_image(make, &file, at, MountFlags::NOATIME)
+    image(make, size, &file);
+    mount_image(make, &file, at, flags)
 }
 
 /// Mounts an image on a different loop device than before, so that the files have a different

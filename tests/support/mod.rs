@@ -15,6 +15,7 @@ pub(crate) mod disks;
 pub(crate) mod effort;
 pub(crate) mod fuse;
 pub(crate) mod hold;
+pub(crate) mod holder;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;

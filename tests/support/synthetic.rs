@@ -15,9 +15,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
 
 use super::build;
+use super::fuse::Server as FuseServer;
 use super::fuse::{
-    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE,
-    READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, words,
+    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, Manner, OPENDIR, PLAIN_FILE,
+    READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, serve_as, words,
 };
 use super::wait::all_threads_sleep;
 
@@ -53,6 +54,17 @@ pub(crate) struct SyntheticTree {
     pub(crate) broken_from: Option<(&'static str, u64, i32)>,
     /// The number of requests after which the server dies.
     pub(crate) dies_after: Option<u64>,
+}
+
+impl SyntheticTree {
+    /// A tree on a server without latency or errors.
+    pub(crate) fn of(directories: u64, files: u64) -> SyntheticTree {
+        SyntheticTree {
+            directories,
+            files,
+            ..SyntheticTree::default()
+        }
+    }
 }
 
 /// The numbers of requests of a server.
@@ -103,17 +115,19 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The source and the type of the mount.
+const MOUNT: (&str, &str) = ("far", "fuse.far");
+
+/// Mounts a server like that of [`serve_synthetic`] which never reads a request.
+pub(crate) fn serve_hung(at: &Path) -> FuseServer {
+    serve_as(Manner::Hung, at, MOUNT.0, MOUNT.1)
+}
+
 /// Mounts the tree at `at`, creating the directory where it is missing.
 pub(crate) fn serve_synthetic(tree: SyntheticTree, at: &Path) -> Server {
     build::dir(at);
     let options = format!("rootmode={DIRECTORY:o}");
-    let device = connect(
-        at,
-        ("far", "fuse.far"),
-        MountFlags::NOSUID,
-        libc::O_NONBLOCK,
-        &options,
-    );
+    let device = connect(at, MOUNT, MountFlags::NOSUID, libc::O_NONBLOCK, &options);
     let (load, ended) = (Arc::new(Load::default()), Arc::new(AtomicBool::new(false)));
     let thread = thread::spawn({
         let (load, ended) = (Arc::clone(&load), Arc::clone(&ended));

@@ -106,11 +106,7 @@ fn network_mounts_are_not_entered() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 3, 3);
-            let far = SyntheticTree {
-                directories: 5,
-                files: 5,
-                ..SyntheticTree::default()
-            };
+            let far = SyntheticTree::of(5, 5);
             let network = serve_synthetic(far, &root.join("d0/a far one"));
             let _servers = [
                 serve(Hung, root.join("d1/hung")),
@@ -180,14 +176,7 @@ fn network_option_includes_mounts_that_answer() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
-            let _network = serve_synthetic(
-                SyntheticTree {
-                    directories: 2,
-                    files: 2,
-                    ..SyntheticTree::default()
-                },
-                &root.join("far"),
-            );
+            let _network = serve_synthetic(SyntheticTree::of(2, 2), &root.join("far"));
             let value = run(&mut survey(args![&root, "--network", "--json"])).json();
             // On a loaded machine the server is slow to answer.
             let warnings = value["warnings"].as_array().unwrap();

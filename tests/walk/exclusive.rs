@@ -9,24 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::support::build::{chmod, dir, name};
 
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, subvolume};
+use crate::support::disks::{BTRFS, EXT4, XFS_WITH_OWNERS, XFS_WITHOUT_OWNERS, mounted, subvolume};
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{args, calls};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const MIB: u64 = 1 << 20;
-
-/// XFS with reverse mappings: the default of recent versions of mkfs.xfs.
-const XFS_WITH_OWNERS: Make = Make {
-    mkfs: "-m reflink=1,rmapbt=1",
-    ..XFS[0]
-};
-
-const XFS_WITHOUT_OWNERS: Make = Make {
-    mkfs: "-m reflink=1,rmapbt=0",
-    ..XFS[0]
-};
 
 /// EXCLUSIVE by directory, relative to DIR without a leading slash; and the warnings.
 fn exclusive(top: &Path, engine: &str) -> (BTreeMap<String, u64>, Vec<String>) {

@@ -28,14 +28,7 @@ fn tree_on_a_fuse_server() {
     if require(&FAR) {
         in_namespace(|base| {
             let at = base.join("remote");
-            let _server = serve_synthetic(
-                SyntheticTree {
-                    directories: 30,
-                    files: 150,
-                    ..SyntheticTree::default()
-                },
-                &at,
-            );
+            let _server = serve_synthetic(SyntheticTree::of(30, 150), &at);
             every_engine_is_right(&at, &["stat", "threads"], "FUSE");
             assert_eq!(census(&at).len(), 1 + 30 + 30 * 150);
         });
@@ -192,11 +185,7 @@ fn what_is_listed_and_not_found_is_not_reported_as_removed() {
     if require(&FAR) {
         in_namespace(|base| {
             let (at, catalog) = (base.join("remote"), base.join("catalog"));
-            let healthy = SyntheticTree {
-                directories: 6,
-                files: 20,
-                ..SyntheticTree::default()
-            };
+            let healthy = SyntheticTree::of(6, 20);
             let server = serve_synthetic(healthy.clone(), &at);
             walk(&at, "auto", &["--catalog", catalog.to_str().unwrap()]).exits(0);
             unmount(&at);

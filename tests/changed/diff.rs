@@ -480,6 +480,7 @@ fn catalogs_of_two_directories_are_compared_by_name() {
             let ran = diff(&old, new, &["-v"]).exits(code);
             let words = "describe different directories";
             assert_eq!(ran.stderr.matches(words).count(), 1, "{ran}");
+            assert!(ran.stderr.contains("fathom verify --against"), "{ran}");
             ran.lines().into_iter().map(str::to_owned).collect()
         };
         let new = catalog(&other, &out.join("new"));

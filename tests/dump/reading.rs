@@ -152,7 +152,8 @@ fn versions_are_found_and_restored() {
         }
         let known = format!("-C DIR -- {}", path("same"));
         assert!(
-            ran.stderr.contains("the dump has no file of this name")
+            ran.stderr
+                .contains("'same': the dump has no file of this name")
                 && ran.stderr.contains("restore --state state --at")
                 && ran.stderr.contains(&known),
             "{ran}"

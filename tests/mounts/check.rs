@@ -397,6 +397,36 @@ fn server_of_the_root_is_not_contacted() {
 }
 
 #[test]
+fn root_below_a_hung_mount_is_refused() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let hung = base.join("hung");
+            let _server = serve(Hung, &hung);
+            let below = hung.join("sub");
+            let deadline = ["--check", "--deadline", "100ms"];
+            let all: [&[&str]; 4] = [&[], &["--watch"], &["--by", "search"], &deadline];
+            for options in all {
+                let ran = run(fathom(args!["mounts", &below]).args(options)).exits(2);
+                let named = format!(" from '{}'", hung.display());
+                assert!(ran.stderr.contains("no answer within "), "{ran}");
+                assert!(ran.stderr.contains(&named), "{ran}");
+                assert!(ran.stderr.contains("fathom mounts --check"), "{ran}");
+            }
+            let ran = run(&mut fathom(args!["mounts", "--assert", &below])).exits(1);
+            assert!(ran.stderr.contains("no answer within "), "{ran}");
+            run(&mut fathom(args!["mounts", "--assert", &hung])).exits(0);
+            let path = format!("{}:/usr/bin:/bin", below.display());
+            let pathsearch = args!["pathsearch", "/bin/true"];
+            let ran = run(fathom(pathsearch).env("PATH", path)).exits(0);
+            assert!(ran.stderr.contains("PATH is not examined"), "{ran}");
+            let network = args!["pathsearch", "--network", &below, "true"];
+            let ran = run(&mut fathom(network)).exits(2);
+            assert!(ran.stderr.contains("no answer within "), "{ran}");
+        });
+    }
+}
+
+#[test]
 fn regular_file_as_root_of_a_file_system() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|base| {

@@ -518,7 +518,12 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
             // With its first component stripped, the tree would be mixed with the contents of DIR
             // itself.
             let ran = restore(&["--strip-components", "1"]).exits(2);
-            assert!(ran.stderr.contains("'.' exists and is not empty"), "{ran}");
+            assert!(
+                ran.stderr
+                    .contains("the target directory exists and is not empty"),
+                "{ran}"
+            );
+            assert!(ran.stderr.contains("--overwrite -n shows first"), "{ran}");
         }
         // Existing files are replaced if a single file is selected, with --overwrite, or if the
         // archive is given by name.

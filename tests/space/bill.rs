@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::mount::{MountFlags, mount};
+
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
 use crate::support::build::{bind, dir, name, tmpfs};
 use crate::support::disks::{
@@ -212,6 +214,28 @@ fn the_next_command_is_named() {
                 assert_eq!(ran.stderr.contains(whole), is_whole, "{ran}");
                 assert!(ran.stderr.contains(&next), "{ran}");
             }
+        });
+    }
+}
+
+#[test]
+fn the_next_command_counts_files_if_inodes_are_scarce() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = dir(base.join("tmpfs"));
+            let (flags, options) = (MountFlags::empty(), c"nr_inodes=20");
+            mount("some tmpfs", &at, "tmpfs", flags, options).unwrap();
+            for n in 0..18 {
+                file(&at.join(format!("f{n}")), 1);
+            }
+            let ran = run(&mut fathom(args!["space", &at])).exits(0);
+            let options = "-x --format du --sort count --top 10";
+            let next = format!("next: fathom walk {options} {}\n", at.display());
+            assert!(ran.stderr.contains(&next), "{ran}");
+            let words = args![
+                "walk", "-x", "--format", "du", "--sort", "count", "--top", "10"
+            ];
+            run(fathom(words).arg(&at)).exits(0);
         });
     }
 }

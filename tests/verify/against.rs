@@ -137,7 +137,7 @@ fn changed_files_are_reported() {
                     dir(top.join("sparse"));
                 },
             );
-            told("top/d/file", "contents differ from byte 70000 on", &|top| {
+            told("top/d/file", "contents differ from byte 70001 on", &|top| {
                 fs::OpenOptions::new()
                     .write(true)
                     .open(top.join("d/file"))
@@ -146,7 +146,8 @@ fn changed_files_are_reported() {
                     .unwrap();
             });
             for place in [500_002, 0, 1_048_575] {
-                let message = format!("contents differ from byte {place} on");
+                // Bytes are counted from 1, as by cmp(1).
+                let message = format!("contents differ from byte {} on", place + 1);
                 told("top/sparse", &message, &|top| {
                     fs::OpenOptions::new()
                         .write(true)
@@ -746,7 +747,7 @@ fn ignored_metadata_is_not_compared() {
         // The contents of hard links are compared all the same.
         let link = fs::OpenOptions::new().write(true).open(other.join("link"));
         link.unwrap().write_all_at(b"y", 290_000).unwrap();
-        assert_eq!(differences(&all, 1), "contents differ from byte 290000 on");
+        assert_eq!(differences(&all, 1), "contents differ from byte 290001 on");
         file(other.join("a"), 5);
         assert!(differences(&all, 1).contains("size differs"));
         fs::remove_file(other.join("link")).unwrap();
@@ -825,4 +826,21 @@ fn mounts_that_do_not_answer_are_skipped() {
             assert_eq!(value["result"]["unknown"], 0, "{value}");
         }
     });
+}
+
+#[test]
+fn a_relative_source_is_compared_below_the_root() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    file(dir(at.join("tree/sub")).join("f"), 7);
+    dir(at.join("state"));
+    let words = "dump -q tree/sub -o 0.tar --level 0 --state state";
+    run(fathom(words.split(' ')).current_dir(at)).exits(0);
+    let words = "verify --state state --against /";
+    run(fathom(words.split(' ')).current_dir(at)).exits(0);
+    run(fathom("verify --state state --against .".split(' ')).current_dir(at)).exits(0);
+    std::fs::write(at.join("tree/sub/f"), "changed").unwrap();
+    let ran = run(fathom(words.split(' ')).current_dir(at)).exits(1);
+    let named = at.join("tree/sub/f");
+    assert!(ran.stderr.contains(named.to_str().unwrap()), "{ran}");
 }

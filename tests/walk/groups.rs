@@ -1,7 +1,8 @@
 //! Tests that the sums of groups equal those that awk computes from the output of find.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::engines::{mounted_or_still, still};
@@ -10,7 +11,7 @@ use super::right::{engines, summary, walk};
 use crate::support::build::{dir, file};
 use crate::support::disks::EXT4;
 use crate::support::reference::settle;
-use crate::support::run::exact;
+use crate::support::run::{args, exact, fathom, run};
 use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require};
 
@@ -187,6 +188,70 @@ fn groups_equal_sums_over_what_find_prints() {
                 });
             }
         }
+    });
+}
+
+/// The size and the allocated space in the summary, the last line of a table of groups, and the
+/// largest file.
+#[test]
+fn totals_count_each_file_once_as_du_does() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = still(&base.join("top")).to_owned();
+        file(top.join("a/large"), 300_000);
+        file(top.join("b/small"), 5_000);
+        let names = ["a/large", "a/more", "b/again", "b/small"].map(|name| top.join(name));
+        std::fs::hard_link(&names[0], &names[1]).unwrap();
+        std::fs::hard_link(&names[0], &names[2]).unwrap();
+        let du = |options: &[&str], paths: &[PathBuf]| -> u64 {
+            let mut du = Command::new("du");
+            let printed = tool(du.arg("--block-size=1").args(options).args(paths));
+            let printed = String::from_utf8(printed).unwrap();
+            let last = printed.lines().last().unwrap();
+            last.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        let summary = |args: &[&str], field: &str| -> u64 {
+            let ran = walk(&top, "threads", args).exits(0);
+            let line = ran.lines().into_iter().find(|it| it.starts_with(field));
+            let exact = line.unwrap().split(['(', ')']).nth(1).unwrap();
+            let exact = exact.strip_suffix(" bytes").unwrap();
+            exact.replace(',', "").parse().unwrap()
+        };
+        assert_eq!(
+            summary(&[], "allocated"),
+            du(&["-s"], std::slice::from_ref(&top))
+        );
+        let files = ["--type", "f"];
+        assert_eq!(summary(&files, "allocated"), du(&["-c"], &names));
+        let apparent = du(&["-c", "--apparent-size"], &names);
+        assert_eq!((apparent, summary(&files, "size")), (305_000, apparent));
+
+        let catalog = base.join("catalog");
+        let write = ["--catalog", catalog.to_str().unwrap(), "-q"];
+        walk(&top, "threads", &write).exits(0);
+        for more in [&[][..], &["--top", "1"]] {
+            let groups = [
+                &files[..],
+                &["--group-by", "dir:1", "--sort", "count"],
+                more,
+            ]
+            .concat();
+            let mut query = args!["query", &catalog].to_vec();
+            query.extend(groups.iter().map(OsString::from));
+            for ran in [walk(&top, "threads", &groups), run(&mut fathom(query))] {
+                let ran = ran.exits(0);
+                let last: Vec<&str> = ran.lines().last().unwrap().split_whitespace().collect();
+                assert_eq!(last, ["2", "298", "KiB", "304", "KiB", "total"], "{ran}");
+            }
+        }
+        let largest = walk(&top, "threads", &["--top", "1"]).exits(0);
+        let first = format!(" {} (3 names)", names[0].display());
+        assert!(
+            largest.lines().iter().any(|line| line.ends_with(&first)),
+            "{largest}"
+        );
     });
 }
 

@@ -18,6 +18,23 @@ use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
+/// With predicates, the selected entries are only a part of those that were walked.
+#[test]
+fn rate_is_that_of_all_entries() {
+    in_namespace(|base| {
+        let top = dir(base.join("top"));
+        file(top.join("a"), 1);
+        let note = |more: &[&str]| {
+            let mut command = fathom([&["walk", top.to_str().unwrap()][..], more].concat());
+            run(&mut command).exits(0).stderr
+        };
+        assert!(note(&[]).contains("2 entries with ") && note(&[]).contains(" entries/s)"));
+        let selected = note(&["--type", "f"]);
+        assert!(selected.contains("1 entry with "), "{selected}");
+        assert!(!selected.contains("entries/s"), "{selected}");
+    });
+}
+
 #[test]
 fn directory_without_read_permission() {
     if require(&[Need::Root]) {

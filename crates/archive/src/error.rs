@@ -199,7 +199,10 @@ pub enum ErrorKind {
 
     #[error("{0}")]
     Suffix(#[from] BadSuffix),
-    #[error("'{}' exists and is not empty; {}", shown(.entry), match are_chain {
+    #[error("{} exists and is not empty; {}", match .entry.as_slice() {
+        b"." => "the target directory".to_owned(),
+        entry => format!("'{}'", shown(entry)),
+    }, match are_chain {
         true => "entries that the increments do not list would be removed",
         false => "its entries would be mixed with those of the dump",
     })]

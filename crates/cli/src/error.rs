@@ -220,6 +220,10 @@ impl From<mounts::Error> for Error {
             }
             _ => "",
         };
+        if let mounts::ErrorKind::Silent(_) = error.kind {
+            return Error::new(printable(error.to_string().as_bytes()))
+                .with_hint("fathom mounts --check lists the mounts that do not answer");
+        }
         match (&error.path, error.errno) {
             (Some(path), Some(errno)) => Error::read(&error.kind.to_string(), path, errno, hint),
             _ => Error::new(error.to_string()),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use ::show::name::printable;
+use ::show::shell::quoted;
 use archive::run::archives_in;
 use catalog::remote::is_remote;
 use gate::Errno;
@@ -74,14 +75,49 @@ pub(crate) fn archives_and_paths(
         Some(first) if first != b"-" => archives_in(first)?,
         _ => None,
     };
-    if let (Some(_), [first, _, ..]) = (&parts, &archives[..]) {
+    if let (Some(parts), [first, others @ ..]) = (&parts, &archives[..])
+        && !others.is_empty()
+    {
         let message = format!("'{}' has the parts of a dump", printable(first));
-        return Err(Error::new(message)
-            .with_hint("give one directory, and no other archive; put -- before PATHs"));
+        let others: Vec<String> = others.iter().map(|other| quoted(other)).collect();
+        return Err(Error::new(message).with_hint(&format!(
+            "give {} {} instead; put -- before PATHs",
+            pattern_of_parts(first, parts),
+            others.join(" ")
+        )));
     }
     Ok(Archives {
         are_parts: parts.is_some(),
         archives: parts.unwrap_or(archives),
         paths,
     })
+}
+
+/// A shell pattern for the parts of a dump in a directory: `DIR/part-*.tar.zst`.
+fn pattern_of_parts(dir: &[u8], parts: &[Vec<u8>]) -> String {
+    let name = parts
+        .first()
+        .and_then(|part| part.rsplit(|&b| b == b'/').next());
+    let name = String::from_utf8_lossy(name.unwrap_or_default());
+    let extension = name.find('.').map_or("", |at| &name[at..]);
+    format!("{}/part-*{extension}", quoted(dir).trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_of_parts_has_their_extension() {
+        let pattern = |dir: &str, part: &str| {
+            pattern_of_parts(dir.as_bytes(), &[format!("{dir}/{part}").into_bytes()])
+        };
+        for (dir, part, expected) in [
+            ("d", "part-0-of-2.tar.zst", "d/part-*.tar.zst"),
+            ("/a.b/d/", "part-0-of-2.tar", "/a.b/d/part-*.tar"),
+            ("my d", "part-0-of-2.tar.gz", "'my d'/part-*.tar.gz"),
+        ] {
+            assert_eq!(pattern(dir, part), expected);
+        }
+    }
 }

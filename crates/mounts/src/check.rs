@@ -17,6 +17,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use base::child::times_out;
+use base::path::{absolute, below};
 use base::warning::Warning;
 use gate::fs::{AtFlags, FileType, Open, StatxMask, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
@@ -25,14 +27,16 @@ use gate::process::{Child, SharedWords};
 use gate::{Errno, Gate, Tally};
 use ondisk::Mount;
 
-use crate::error::WarningKind;
+use crate::error::{Error, ErrorKind, WarningKind};
 use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{MountClass, Point};
+use crate::root::Root;
+use crate::table::read_either;
 
 /// Deadline for mounts that are checked only to decide whether to read them.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Result of a mount that a different mount covers by now; the kernel has no errno with this value.
 const COVERED: Errno = Errno(-1);
 /// Maximum number of child processes at a time.
@@ -150,6 +154,42 @@ pub fn are_silent(points: &mut [Point], deadline: Duration) -> gate::Result<Vec<
     Ok(verdicts
         .map(|verdict| verdict == Some(Verdict::Hung))
         .collect())
+}
+
+/// If `touch`, which follows `path`, does not return within the deadline, the deepest mount point
+/// in the path that the mount table has, without resolving symlinks, or else the path. A child
+/// process runs `touch` first, unless no mount can hang.
+pub fn find_silent_mount(path: &[u8], deadline: Duration, touch: impl FnOnce()) -> Option<Vec<u8>> {
+    if path == b"/" {
+        return None;
+    }
+    let mounts = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let doubtful = || mounts.iter().filter(|mount| is_doubtful(mount));
+    doubtful().next()?;
+    if !times_out(deadline, touch) {
+        return None;
+    }
+    let absolute = absolute(path).unwrap_or_default();
+    let targets = doubtful().filter_map(|mount| mount.target.as_deref());
+    let around = targets.filter(|target| below(target, &absolute).is_some());
+    let deepest = around.max_by_key(|target| target.len());
+    Some(deepest.unwrap_or(path).to_vec())
+}
+
+/// Like [`Root::open`], for a path on a network or FUSE mount whose server may be dead: its lookup
+/// would wait for the server. Must be called before threads are started, because it forks.
+///
+/// # Errors
+/// [`ErrorKind::Silent`], with the mount that probably contains the path; and the errors of
+/// [`Root::open`].
+pub fn open_root(given: &[u8], deadline: Duration) -> std::result::Result<Root, Error> {
+    match find_silent_mount(given, deadline, || drop(Root::open(given))) {
+        None => Root::open(given),
+        Some(mount) => Err(Error {
+            path: Some(mount),
+            ..Error::from(ErrorKind::Silent(deadline))
+        }),
+    }
 }
 
 /// Like [`check`], with a separate deadline for each mount.

@@ -78,6 +78,9 @@ pub enum ErrorKind {
     OpenDirectory,
     #[error("cannot read directory")]
     ReadDirectory,
+    /// A network or FUSE mount, or a path on one, that does not answer within this deadline.
+    #[error("no answer within {} from", time_text(*.0))]
+    Silent(Duration),
     #[error("cannot read the attributes of")]
     ReadAttributes,
     #[error("cannot find the absolute name of")]

@@ -117,11 +117,14 @@ impl Change {
     /// Whether the change saves more than lookups: processes, or compilations. Such a change is
     /// reported even if the lookups take little time.
     pub fn saves_work(&self) -> bool {
+        self.saves_compiling() || matches!(self, Change::AvoidShim { .. })
+    }
+
+    /// Whether Python no longer compiles modules at each start.
+    pub fn saves_compiling(&self) -> bool {
         matches!(
             self,
-            Change::CompileModules { .. }
-                | Change::SetBytecodeDirectory { .. }
-                | Change::AvoidShim { .. }
+            Change::CompileModules { .. } | Change::SetBytecodeDirectory { .. }
         )
     }
 }

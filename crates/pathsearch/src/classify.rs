@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::environment::Environment;
 use crate::family::{Family, lists};
 use crate::kind::Kind;
-use crate::lookup::{DEFAULT_PATH, LookupPurpose, absolute_dirs, components};
+use crate::lookup::{DEFAULT_PATH, LookupPurpose, absolute_dirs, components, join, normalize};
 
 /// The maximum number of directories of PATH and PYTHONPATH that are remembered.
 const MOST_DIRECTORIES: usize = 1000;
@@ -61,17 +61,31 @@ pub(crate) struct SearchPaths {
     /// How many times the working directory occurs in PATH.
     working_directory: u64,
     python: HashSet<Vec<u8>>,
+    /// The working directory of the command, to which relative elements of PYTHONPATH belong.
+    cwd: Option<Vec<u8>>,
 }
 
 impl SearchPaths {
-    /// Parses the values of PATH and PYTHONPATH.
-    pub(crate) fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> SearchPaths {
+    /// Parses the values of PATH and PYTHONPATH. `cwd` is the working directory of the command.
+    pub(crate) fn new(
+        path: Option<&[u8]>,
+        pythonpath: Option<&[u8]>,
+        cwd: Option<&[u8]>,
+    ) -> SearchPaths {
         let list = path.unwrap_or(DEFAULT_PATH);
         let relative = list.split(|&b| b == b':');
+        let python = pythonpath.unwrap_or_default().split(|&b| b == b':');
+        // All data files below the working directory would count as modules of an empty element.
+        let python = python.filter(|dir| !matches!(*dir, b"" | b"."));
+        let python = python.filter_map(|dir| match (dir, cwd) {
+            ([b'/', ..], _) => Some(normalize(dir)),
+            (_, cwd) => Some(normalize(&join(cwd?, dir))),
+        });
         let mut paths = SearchPaths {
             path: HashMap::new(),
             working_directory: relative.filter(|dir| matches!(*dir, b"" | b".")).count() as u64,
-            python: absolute_dirs(pythonpath.unwrap_or_default()).collect(),
+            python: python.collect(),
+            cwd: cwd.map(<[u8]>::to_vec),
         };
         for dir in absolute_dirs(list) {
             *paths.path.entry(dir).or_default() += 1;
@@ -82,7 +96,8 @@ impl SearchPaths {
     /// Adds the directories of a process with a different environment.
     pub(crate) fn add(&mut self, environment: &Environment) {
         let [_, python, ..] = &environment.lists;
-        let other = SearchPaths::new(environment.path.as_deref(), python.as_deref());
+        let path = environment.path.as_deref();
+        let other = SearchPaths::new(path, python.as_deref(), self.cwd.as_deref());
         for (dir, times) in other.path {
             self.add_to_path(&dir, times);
         }
@@ -311,7 +326,7 @@ mod tests {
 
     /// The kind of a single lookup; `starting` if the process is still loading libraries.
     fn kind(program: &str, starting: bool, op: LookupPurpose, path: &str, found: bool) -> Kind {
-        let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own"));
+        let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own:py/./s5::"), Some(b"/work"));
         let mut searcher = Searcher {
             starting,
             ..Searcher::starting(program.as_bytes())
@@ -349,6 +364,8 @@ mod tests {
         /usr/bin/python3.11 started Stat /usr/local/bin/python3 failed Path
         /usr/bin/python3.11 started Open /usr/bin/pyvenv.cfg failed Python
         /usr/bin/python3.11 started Stat /py/own/json failed Python
+        /usr/bin/python3.11 started Stat /work/py/s5/json failed Python
+        /usr/bin/python3.11 started Stat /work/py/json failed Other
         /usr/bin/python3.11 started Open /usr/lib/locale/locale-archive failed Locale
         /usr/bin/python3.11 started Open /srv/data.csv failed Other
         /usr/bin/perl started Stat /etc/perl/List/Util.pm failed Perl

@@ -33,10 +33,12 @@ pub struct Fix {
     pub saves_seconds: f64,
 }
 
+/// The minimum saving that is worth a change, in seconds.
+const LEAST: f64 = 0.010;
+
 /// Whether a saving is worth a change: at least 10 ms, and from 5 % to 100 % of the measured or
 /// predicted total. Both arguments are in seconds.
 pub fn is_worthwhile(saving: f64, total: f64) -> bool {
-    const LEAST: f64 = 0.010;
     const SHARE: f64 = 0.05;
     /// Tolerance, as saving and total may be sums of the same values in different order.
     const ROUNDING: f64 = 1e-9;
@@ -137,6 +139,21 @@ pub(crate) fn choose_path(
     }
 }
 
+/// Sorts fixes by saved requests, most first. Changes that avoid compilations precede fixes that save
+/// less than 10 ms, because compiling takes longer than the lookups and is not in the savings.
+fn sort_fixes(fixes: &mut [Fix]) {
+    fixes.sort_by_key(|fix| {
+        let is_large = fix.saves_seconds.max(fix.saves_seconds_here) >= LEAST;
+        let is_before_small = is_large || fix.change.saves_compiling();
+        std::cmp::Reverse((
+            is_before_small,
+            is_large,
+            fix.saves_requests,
+            fix.saves_misses,
+        ))
+    });
+}
+
 /// All changes that would help, in decreasing order of saved requests. `start` has the requests of
 /// the whole start.
 pub(crate) fn propose_fixes(
@@ -189,7 +206,7 @@ pub(crate) fn propose_fixes(
             saves_seconds: saving.seconds,
         });
     }
-    fixes.sort_by_key(|fix| std::cmp::Reverse((fix.saves_requests, fix.saves_misses)));
+    sort_fixes(&mut fixes);
     fixes
 }
 
@@ -785,6 +802,31 @@ mod tests {
         ] {
             assert!(!proposes_locale(installed), "{installed:?}");
         }
+    }
+
+    #[test]
+    fn changes_that_avoid_compilations_precede_savings_below_ten_milliseconds() {
+        let fix = |change, saves_requests, saves_seconds| Fix {
+            change,
+            saves_misses: saves_requests,
+            saves_seconds_here: 0.0,
+            saves_requests,
+            saves_seconds,
+        };
+        let compile = Change::SetBytecodeDirectory {
+            modules: 1,
+            dir: b"/cache".to_vec(),
+            is_read_only: false,
+        };
+        let mut fixes = [
+            fix(Change::CacheRubyLibraries, 19, 0.0095),
+            fix(compile, 1, 0.0005),
+            fix(Change::BundleNodeProgram, 21, 0.0105),
+            fix(Change::CacheCompilations, 40, 0.020),
+        ];
+        sort_fixes(&mut fixes);
+        let requests = fixes.map(|fix| fix.saves_requests);
+        assert_eq!(requests, [40, 21, 1, 19]);
     }
 
     #[test]

@@ -95,9 +95,10 @@ impl Recorder {
     /// Records a command that begins with this state and environment.
     pub(crate) fn new(inherited: InheritedFiles, environment: Environment) -> Recorder {
         let [_, python, ..] = &environment.lists;
+        let (path, cwd) = (environment.path.as_deref(), inherited.cwd.as_deref());
         Recorder {
+            paths: SearchPaths::new(path, python.as_deref(), cwd),
             names: Names::new(inherited),
-            paths: SearchPaths::new(environment.path.as_deref(), python.as_deref()),
             environment: Rc::new(environment),
             ..Recorder::default()
         }

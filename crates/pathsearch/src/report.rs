@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use base::Warning;
+use base::child::times_out;
 use base::path::parent;
 use meter::call::Metered;
+use mounts::check::ANSWER_WITHIN;
 
 use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
@@ -74,8 +76,13 @@ impl SearchReport {
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;
-        let path = environment.path.as_deref();
-        let better_path = path.and_then(|path| {
+        let is_silent = |path: &&[u8]| times_out(ANSWER_WITHIN, || drop(elements_on(path, mounts)));
+        let search_path = environment.path.as_deref();
+        let search_path = search_path.filter(|path| !is_silent(path));
+        if search_path.is_none() && environment.path.is_some() {
+            warnings.push(Warning::general(WarningKind::SilentPath));
+        }
+        let better_path = search_path.and_then(|path| {
             choose_path(
                 path,
                 &trace,
@@ -99,7 +106,7 @@ impl SearchReport {
             directories,
             prediction,
             fixes,
-            path: path.map_or_else(Vec::new, |path| elements_on(path, mounts)),
+            path: search_path.map_or_else(Vec::new, |path| elements_on(path, mounts)),
             better_path,
             warnings,
         }

@@ -34,6 +34,11 @@ pub enum WarningKind {
         1e3 * ASSUMED_RTT
     )]
     NothingRemote,
+    /// PATH is not examined, because a server would have to be waited for.
+    #[error(
+        "a directory of PATH does not answer, so PATH is not examined; see fathom mounts --check"
+    )]
+    SilentPath,
     /// Measuring the round trip failed.
     #[error("cannot measure the round trip; {} ms is assumed", 1e3 * ASSUMED_RTT)]
     RttNotMeasured,

@@ -184,18 +184,26 @@ impl GroupCollector {
         let moved = self.names.append(names);
         groups.for_each(|(key, sums)| self.add(key.moved(&moved), sums));
     }
+
+    fn total(&self) -> GroupSums {
+        let mut total = GroupSums::default();
+        self.sums.values().for_each(|sums| total.add(*sums));
+        total
+    }
 }
 
 /// Groups, sorted. Names are kept as a tree of path components, to save memory.
 #[derive(Debug)]
 pub struct SortedGroups<S> {
     groups: Vec<(KeptKey, S)>,
+    total: S,
     names: PathTree,
 }
 
 impl<S: Copy> SortedGroups<S> {
     fn new<N: Ord>(
         groups: impl Iterator<Item = (KeptKey, S)>,
+        total: S,
         names: PathTree,
         (order, top): (GroupOrder, Option<usize>),
         totals: impl Fn(&S) -> [N; 3],
@@ -213,12 +221,21 @@ impl<S: Copy> SortedGroups<S> {
             by_sums.then_with(|| a.compare(*b, &names))
         });
         groups.truncate(top.unwrap_or(usize::MAX));
-        SortedGroups { groups, names }
+        SortedGroups {
+            groups,
+            total,
+            names,
+        }
     }
 
     /// Whether there are no groups in the result.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// The totals of all groups, including those that `top` omitted. Each file counts once.
+    pub fn total(&self) -> S {
+        self.total
     }
 
     /// The totals of each group, in order.
@@ -300,8 +317,10 @@ impl Groups {
 
     /// Sorts the groups, ties by key; with `top`, keeps only that many.
     pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> SortedGroups<GroupSums> {
-        let GroupCollector { sums, names } = self.into_collected();
-        SortedGroups::new(sums.into_iter(), names, (order, top), |sums| {
+        let collected = self.into_collected();
+        let total = collected.total();
+        let GroupCollector { sums, names } = collected;
+        SortedGroups::new(sums.into_iter(), total, names, (order, top), |sums| {
             [sums.entries.into(), sums.bytes, sums.allocated]
         })
     }
@@ -314,6 +333,7 @@ impl Groups {
         top: Option<usize>,
     ) -> SortedGroups<Growth> {
         let [old, new] = [before, self].map(Groups::into_collected);
+        let total = Growth::new(old.total(), new.total());
         let mut names = new.names;
         let moved = names.append(old.names);
         let mut pairs: HashMap<KeptKey, [GroupSums; 2]> = HashMap::default();
@@ -325,7 +345,7 @@ impl Groups {
         }
         let changed = pairs.into_iter().filter(|(_, [old, new])| old != new);
         let growth = changed.map(|(key, [old, new])| (key, Growth::new(old, new)));
-        SortedGroups::new(growth, names, (order, top), |growth| {
+        SortedGroups::new(growth, total, names, (order, top), |growth| {
             [growth.entries, growth.bytes, growth.allocated]
         })
     }
@@ -647,6 +667,7 @@ mod tests {
         let key = |name: &str| Key::Name(name.as_bytes().into());
         let expected = [(key("z"), 1, 4), (key("x"), 1, -2), (key("y"), -1, -9)];
         assert_eq!(flat.collect::<Vec<_>>(), expected);
+        assert_eq!((growth.total().entries, growth.total().bytes), (1, -7));
     }
 
     #[test]

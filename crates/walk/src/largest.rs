@@ -21,8 +21,17 @@ pub struct LargeFile {
     pub bytes: u64,
     /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
+    /// Number of hard links.
+    pub links: u32,
     /// The metadata, if it was requested ([`Largest::with_metadata`]).
     pub meta: Option<Box<Meta>>,
+}
+
+#[derive(Debug)]
+struct KeptFile {
+    path: KeptPath,
+    links: u32,
+    meta: Option<Box<Meta>>,
 }
 
 /// The largest files. Their paths are kept as a tree of names, to save memory.
@@ -30,7 +39,7 @@ pub struct LargeFile {
 pub struct LargestFiles {
     /// The files are compared by size first; else by allocated space.
     is_by_size: bool,
-    ranks: BTreeMap<Rank, (KeptPath, Option<Box<Meta>>)>,
+    ranks: BTreeMap<Rank, KeptFile>,
     paths: PathTree,
     /// Size of `paths` at which the tree is rebuilt, without the files that are no longer among the
     /// largest.
@@ -40,21 +49,22 @@ pub struct LargestFiles {
 impl LargestFiles {
     /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
     /// first in byte order is kept.
-    fn put(&mut self, most: usize, rank: Rank, path: &[u8], meta: Option<Box<Meta>>) {
+    fn put(&mut self, most: usize, rank: Rank, path: &[u8], links: u32, meta: Option<Box<Meta>>) {
         const FEW: usize = 1 << 20;
         let path = self.paths.add(path);
-        let (name, _) = self.ranks.entry(rank).or_insert((path, meta));
-        if self.paths.compare(path, *name).is_lt() {
-            *name = path;
+        let kept = self.ranks.entry(rank);
+        let kept = kept.or_insert(KeptFile { path, links, meta });
+        if self.paths.compare(path, kept.path).is_lt() {
+            kept.path = path;
         }
         if self.ranks.len() > most {
             self.ranks.pop_first();
         }
         if self.paths.bytes() > self.most_bytes.max(FEW) {
             let (old, mut path) = (std::mem::take(&mut self.paths), Vec::new());
-            for (kept, _) in self.ranks.values_mut() {
-                old.get(*kept, &mut path);
-                *kept = self.paths.add(&path);
+            for kept in self.ranks.values_mut() {
+                old.get(kept.path, &mut path);
+                kept.path = self.paths.add(&path);
             }
             self.most_bytes = 2 * self.paths.bytes();
         }
@@ -63,16 +73,17 @@ impl LargestFiles {
     /// The largest files, in descending order of size.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
-        files.map(|(&(first, second, _, _), (path, meta))| {
+        files.map(|(&(first, second, _, _), kept)| {
             let (blocks, bytes) = match self.is_by_size {
                 true => (second, first),
                 false => (first, second),
             };
             LargeFile {
-                path: self.paths.path(*path),
+                path: self.paths.path(kept.path),
                 bytes,
                 blocks,
-                meta: meta.clone(),
+                links: kept.links,
+                meta: kept.meta.clone(),
             }
         })
     }
@@ -127,7 +138,14 @@ impl Sink for Largest {
     fn fields(&self) -> Fields {
         match self.keeps_metadata {
             true => Fields::all(),
-            false => Fields::NAME | Fields::MODE | Fields::SIZE | Fields::BLOCKS | Fields::INODE,
+            false => {
+                Fields::NAME
+                    | Fields::MODE
+                    | Fields::NLINK
+                    | Fields::SIZE
+                    | Fields::BLOCKS
+                    | Fields::INODE
+            }
         }
     }
 }
@@ -158,7 +176,8 @@ impl Worker for LargestWorker<'_> {
             }
             entry.path(dir, &mut self.path);
             let kept = self.to.keeps_metadata.then(|| Box::new(*meta));
-            self.files.put(self.to.most, rank, &self.path, kept);
+            let (most, links) = (self.to.most, meta.nlink);
+            self.files.put(most, rank, &self.path, links, kept);
         }
     }
 }
@@ -166,9 +185,10 @@ impl Worker for LargestWorker<'_> {
 impl Drop for LargestWorker<'_> {
     fn drop(&mut self) {
         let mut all = self.to.files.lock();
-        for (rank, (kept, meta)) in &self.files.ranks {
-            self.files.paths.get(*kept, &mut self.path);
-            all.put(self.to.most, *rank, &self.path, meta.clone());
+        for (rank, kept) in &self.files.ranks {
+            self.files.paths.get(kept.path, &mut self.path);
+            let (links, meta) = (kept.links, kept.meta.clone());
+            all.put(self.to.most, *rank, &self.path, links, meta);
         }
     }
 }
@@ -182,7 +202,8 @@ mod tests {
         let mut files = LargestFiles::default();
         for size in 0..20_000_u64 {
             let path = format!("top/{size}{}", "d".repeat(200));
-            files.put(3, (0, size, Dev::default(), size), path.as_bytes(), None);
+            let rank = (0, size, Dev::default(), size);
+            files.put(3, rank, path.as_bytes(), 1, None);
         }
         assert!(files.paths.bytes() < 2 << 20, "{}", files.paths.bytes());
         let sizes = files.iter().map(|file| file.bytes);

@@ -1,6 +1,7 @@
 //! Checks all dumps of a state directory: every archive, every chain, and the newest dump against a
 //! tree.
 
+use base::path::trim_slashes;
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
@@ -213,11 +214,13 @@ pub fn compare_newest(
         TreeComparison::default(),
         Warnings::default(),
     );
-    let prefixes = reader
-        .about()
-        .roots
-        .iter()
-        .map(|root| in_archive(&root.path));
+    let is_below_root = tree.dir.starts_with(b"/") && trim_slashes(&tree.dir).is_empty();
+    let prefixes = reader.about().roots.iter();
+    // A relative SRC is below / at its absolute path.
+    let prefixes = prefixes.map(|root| match &root.absolute {
+        Some(absolute) if is_below_root => in_archive(absolute),
+        _ => in_archive(&root.path),
+    });
     let prefixes: Vec<&[u8]> = prefixes.collect();
     for group in 0..reader.groups() {
         let (dirs, names, tops) = (

@@ -39,7 +39,8 @@ pub enum Difference {
     /// Targets of a symlink.
     #[error("symlink target differs: '{}', in the archive '{}'", .0.escape_ascii(), .1.escape_ascii())]
     Target(Vec<u8>, Vec<u8>),
-    #[error("contents differ from byte {from} on")]
+    /// The offset of the first different byte. The message counts bytes from 1, as cmp(1) does.
+    #[error("contents differ from byte {} on", .from.saturating_add(1))]
     Contents { from: u64 },
     #[error("contents differ: their checksum is not that of the dump")]
     Checksum,

@@ -48,7 +48,8 @@ pub enum PairWarning {
     /// The catalogs are of two directories.
     #[error(
         "the catalogs describe different directories: entries are compared by name and metadata, \
-         and a renamed entry counts as removed and added"
+         and a renamed entry counts as removed and added; contents, extended attributes and links are \
+         not compared (fathom verify --against does this for an archive and a directory)"
     )]
     OtherDirectory,
 }

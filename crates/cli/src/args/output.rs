@@ -15,9 +15,10 @@ pub(crate) struct OutputArgs {
     /// Print totals by owner, group, ext, type, dir:N, age, size or links
     ///
     /// The totals are the number of entries, their apparent size, and the allocated space. A file
-    /// with several names counts once. ext is the extension in lower case; dir:N is the directory at
-    /// most N levels below DIR (default 1); age is the time since the last modification (or
-    /// --time); size is a range of sizes. With --format csv or ndjson, numbers are exact.
+    /// with several names counts once. The last line is the total of all groups. ext is the
+    /// extension in lower case; dir:N is the directory at most N levels below DIR (default 1); age
+    /// is the time since the last modification (or --time); size is a range of sizes. With --format
+    /// csv or ndjson, numbers are exact, and there is no total.
     #[arg(long, value_name = "FIELD[:N]", value_parser = group_by)]
     pub(crate) group_by: Option<GroupField>,
     /// Sort --top, --format du or --group-by [default: allocated; du: as du]

@@ -88,7 +88,7 @@ const FREQUENT: [(&str, &[&str]); 8] = [
 /// Options of other programs, such as find and tar. Each row has the commands of fathom to which it
 /// applies, the options, and the replacement. A word with one dash is an option of find, or the
 /// first letters of a group of tar's options.
-const FOREIGN: [(&[&str], &[&str], &str); 16] = [
+const FOREIGN: [(&[&str], &[&str], &str); 22] = [
     (
         WALKS,
         &[
@@ -96,6 +96,7 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
             "-newer",
             "--mtime",
             "-mtime",
+            "--mmin",
             "-mmin",
             "--since",
             "--changed-after",
@@ -103,7 +104,11 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
         ],
         "--changed-within TIME",
     ),
-    (WALKS, &["--older-than"], "--changed-before TIME"),
+    (
+        WALKS,
+        &["--older", "-older", "--older-than"],
+        "--changed-before TIME",
+    ),
     (
         &["mounts"],
         &[
@@ -114,7 +119,29 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
     ),
     (WALKS, &["-maxdepth", "--depth", "-d"], "--max-depth N"),
     (WALKS, &["-mindepth"], "--min-depth N"),
-    (WALKS, &["-xdev", "-mount"], "-x"),
+    (WALKS, &["-xdev", "--xdev", "-mount"], "-x"),
+    (
+        TOTALS,
+        &["-nouser", "--nouser", "-nogroup", "--nogroup"],
+        "--group-by owner: owners without a name are numbers",
+    ),
+    (
+        WALKS,
+        &["--min-size", "--larger"],
+        "--size +N with a unit, such as +10M",
+    ),
+    (
+        WALKS,
+        &["--max-size", "--smaller"],
+        "--size -N with a unit, such as -1000k",
+    ),
+    (TOTALS, &["--inodes"], "--format du --sort count"),
+    (
+        &["walk"],
+        &["--by"],
+        "--engine ENGINE, or --group-by FIELD for totals",
+    ),
+    (TOTALS, &["--du"], "--format du"),
     (
         WALKS,
         &["-user", "--user", "-group", "--group"],
@@ -123,7 +150,9 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
     (WALKS, &["-empty", "--empty"], "--type e"),
     (
         WALKS,
-        &["-print0", "--print0", "-0", "-delete", "-exec", "--exec"],
+        &[
+            "-print0", "--print0", "-0", "-delete", "--delete", "-exec", "--exec",
+        ],
         "--format paths0 and pipe it into xargs -0",
     ),
     (
@@ -155,6 +184,8 @@ const FOREIGN: [(&[&str], &[&str], &str); 16] = [
     ),
 ];
 const WALKS: &[&str] = &["walk", "query", "changed"];
+/// The commands that print totals.
+const TOTALS: &[&str] = &["walk", "query"];
 
 /// The word of the command line that has an unknown option. For `-name`, clap reports only `-n`.
 pub(crate) fn word_of_option<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {

@@ -254,7 +254,7 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
             "fathom list --state prints the archives; fathom restore takes them by name"
         }
         (RestoreInto, ErrorKind::NotEmpty { .. }) => {
-            "restore into an empty directory, or give --overwrite"
+            "restore into an empty directory, or give --overwrite; --overwrite -n shows first what it would replace and remove"
         }
         (Restore, ErrorKind::BaseMissing { .. }) => {
             "give all archives of the chain; fathom list --state prints them"

@@ -16,6 +16,7 @@ pub(super) fn hint_for_pathsearch(kind: pathsearch::WarningKind) -> Option<&'sta
         WarningKind::SearchesOmitted(_)
         | WarningKind::DirectoriesOmitted(_)
         | WarningKind::NamesOmitted(_)
+        | WarningKind::SilentPath
         | WarningKind::Untracked(_) => None,
     }
 }

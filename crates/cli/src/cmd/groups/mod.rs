@@ -2,4 +2,4 @@
 
 mod show;
 
-pub(crate) use show::{NamedGroups, or_number, write_rows};
+pub(crate) use show::{NamedGroups, at_most_64_bits, or_number, write_rows};

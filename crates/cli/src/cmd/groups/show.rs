@@ -79,7 +79,7 @@ impl<S> Group<S> {
     }
 }
 
-fn at_most_64_bits(sum: u128) -> u64 {
+pub(crate) fn at_most_64_bits(sum: u128) -> u64 {
     sum.try_into().unwrap_or(u64::MAX)
 }
 
@@ -124,6 +124,9 @@ fn heading(by: GroupBy) -> &'static str {
     }
 }
 
+/// The label of the last row of a table.
+const TOTAL: &str = "total";
+
 /// The columns common to all tables of groups.
 fn columns(by: GroupBy) -> [(&'static str, Align); 4] {
     use Align::{Left, Right};
@@ -136,42 +139,55 @@ fn columns(by: GroupBy) -> [(&'static str, Align); 4] {
 }
 
 impl NamedGroups<'_, GroupSums> {
-    /// Writes the table; on a terminal, with bars of the allocated space.
-    pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
+    /// Writes the table; on a terminal, with bars of the allocated space. With `has_total`, the
+    /// last row has the total of all groups.
+    pub(crate) fn write_table(
+        &self,
+        style: TableStyle,
+        has_total: bool,
+        put: &mut dyn FnMut(&str),
+    ) {
         let mut columns = columns(self.by).to_vec();
         columns.extend(style.width.map(|_| ("", Align::Left)));
         let most = self.groups.sums().map(|sums| sums.allocated).max();
         let most = at_most_64_bits(most.unwrap_or(0));
+        let cells = |sums: GroupSums, label: String, most: u64| {
+            let allocated = at_most_64_bits(sums.allocated);
+            let cells = [
+                count(sums.entries),
+                size(at_most_64_bits(sums.bytes)),
+                size(allocated),
+                label,
+                bar(allocated, most),
+            ];
+            cells.into_iter().take(columns.len())
+        };
         let rows = || {
-            self.iter().map(|group| {
-                let allocated = at_most_64_bits(group.sums.allocated);
-                let cells = [
-                    count(group.sums.entries),
-                    size(at_most_64_bits(group.sums.bytes)),
-                    size(allocated),
-                    group.label(),
-                    bar(allocated, most),
-                ];
-                cells.into_iter().take(columns.len())
-            })
+            let groups = self.iter();
+            let groups = groups.map(|group| cells(group.sums, group.label(), most));
+            // The total has no bar: those of the groups are relative to the largest group.
+            groups.chain(has_total.then(|| cells(self.groups.total(), TOTAL.to_owned(), 0)))
         };
         write_rows(&columns, rows, style, put);
     }
 }
 
 impl NamedGroups<'_, Growth> {
-    /// Writes the table of the growth of each group.
+    /// Writes the table of the growth of each group; the last row has the total of all groups.
     pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
+        let cells = |growth: Growth, label: String| {
+            [
+                signed(growth.entries, count),
+                signed(growth.bytes, size),
+                signed(growth.allocated, size),
+                label,
+            ]
+            .into_iter()
+        };
         let rows = || {
-            self.iter().map(|group| {
-                [
-                    signed(group.sums.entries, count),
-                    signed(group.sums.bytes, size),
-                    signed(group.sums.allocated, size),
-                    group.label(),
-                ]
-                .into_iter()
-            })
+            let groups = self.iter();
+            let groups = groups.map(|group| cells(group.sums, group.label()));
+            groups.chain([cells(self.groups.total(), TOTAL.to_owned())])
         };
         write_rows(&columns(self.by), rows, style, put);
     }
@@ -277,7 +293,7 @@ mod tests {
         let texts = |by, add: &dyn Fn(&mut Adder<'_>)| {
             let groups = groups(by, add).into_sorted(GroupOrder::Key, None);
             texts(by, &groups, |named, put| {
-                named.write_table(TableStyle::default(), put);
+                named.write_table(TableStyle::default(), true, put);
             })
         };
         let [table, ..] = texts(GroupBy::Size, &|to| {
@@ -287,6 +303,8 @@ mod tests {
             table.contains("4 KiB - 16 KiB") && table.contains("0 B"),
             "{table}"
         );
+        let last: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last, ["2", "4", "KiB", "8", "KiB", "total"]);
         let [_, csv, ndjson] = texts(GroupBy::Ext, &|to| to.add_name(b"a,\"b\xff", sums));
         assert!(
             csv.ends_with("\"a,\"\"b\u{fffd}\",YSwiYv8=,1,2048,4096\n"),
@@ -314,8 +332,11 @@ mod tests {
         let [table, csv, _] = texts(GroupBy::Ext, &growth, |named, put| {
             named.write_table(TableStyle::default(), put);
         });
-        let words: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(words, ["-3", "+2", "KiB", "0", "B", "txt"]);
+        for (row, label) in table.lines().skip(1).zip(["txt", "total"]) {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            assert_eq!(words, ["-3", "+2", "KiB", "0", "B", label]);
+        }
+        assert_eq!(table.lines().count(), 3, "{table}");
         assert!(csv.ends_with("\ntxt,,-3,2048,0\n"), "{csv}");
     }
 

@@ -3,10 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 
 use ::show::name::printable;
+use base::runs::time_text;
 use base::{Warning, WarningReason};
-use gate::fs::{AtFlags, Attributes, CWD, StatxMask};
+use gate::fs::{AtFlags, Attributes, CWD, Statx, StatxMask};
 use gate::long::{newfstatat_long, statx_long};
 use gate::{Errno, Gate};
+use mounts::check::{ANSWER_WITHIN, find_silent_mount};
 
 use super::args::{Format, Mounts as Args};
 use super::show::{AssertResult, Mounts, SCHEMA};
@@ -17,18 +19,20 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
     let mut asserted = Vec::new();
     let mut warnings = Vec::new();
     for path in args.assert.iter().map(|path| path.as_bytes()) {
-        let seen = statx_long(
-            path,
-            AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC,
-            StatxMask::empty(),
-        );
-        let mountpoint = match seen {
-            Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
-                seen.attributes.contains(Attributes::MOUNT_ROOT)
-            }
-            Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => is_on_other_device(path)?,
-            Err(_) => false,
+        let touch = || {
+            let _ = is_mount_point(path, look(path));
         };
+        if find_silent_mount(path, ANSWER_WITHIN, touch).is_some() {
+            warnings.push(Warning::about(path, WarningKind::Silent));
+            let path = path.to_vec();
+            asserted.push(AssertResult {
+                path,
+                mountpoint: false,
+            });
+            continue;
+        }
+        let seen = look(path);
+        let mountpoint = is_mount_point(path, seen)?;
         if !mountpoint {
             warnings.push(match seen {
                 Ok(_) => Warning::about(path, WarningKind::NotMountPoint),
@@ -57,6 +61,23 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
     Ok(warnings.len())
 }
 
+/// Reads whether a path is the root of a mount, without waiting for the server of that mount.
+fn look(path: &[u8]) -> gate::Result<Statx> {
+    let at = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    statx_long(path, at, StatxMask::empty())
+}
+
+/// Whether a path is a mount point, by the result of [`look`].
+fn is_mount_point(path: &[u8], seen: gate::Result<Statx>) -> Result<bool, Error> {
+    match seen {
+        Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
+            Ok(seen.attributes.contains(Attributes::MOUNT_ROOT))
+        }
+        Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => is_on_other_device(path),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Whether a directory and its parent have different device numbers: the test for a mount point on
 /// kernels whose statx(2) does not report mount roots.
 fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
@@ -82,6 +103,11 @@ enum WarningKind {
     NotMountPoint,
     #[error("cannot find out whether it is a mount point")]
     Unknown,
+    #[error(
+        "cannot find out whether it is a mount point: no answer within {}",
+        time_text(ANSWER_WITHIN)
+    )]
+    Silent,
 }
 
 impl WarningReason for WarningKind {

@@ -56,7 +56,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .with_hint("use --by auto, kernel, mountinfo or search"));
     }
     let options = locate_options(args, format)?;
-    let root = Root::open(args.root.as_bytes())?;
+    let deadline = args.deadline.unwrap_or(check::ANSWER_WITHIN);
+    let root = mounts::check::open_root(args.root.as_bytes(), deadline)?;
     if args.watch {
         return watch::run(&root.path, format == Format::Json, out);
     }

@@ -8,6 +8,7 @@ use ::show::shell::single_quoted;
 use ::show::table::TableStyle;
 use base::Warning;
 use meter::call::Command;
+use mounts::check::ANSWER_WITHIN;
 use pathsearch::{Environment, RoundTrip, SearchOptions, search};
 
 use super::args::{Pathsearch as Args, Rtt};
@@ -80,7 +81,7 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
     // Lookups report absolute paths without symbolic links, so resolve the directories of
     // --network.
     let resolve = |dir: &OsString| {
-        let root = mounts::root::Root::open(dir.as_bytes())?;
+        let root = mounts::check::open_root(dir.as_bytes(), ANSWER_WITHIN)?;
         Ok(root.into_path())
     };
     let remote = args.network.iter().map(resolve);

@@ -7,6 +7,7 @@ use ::show::name::printable;
 use ::show::units::{duration, plural};
 use base::Warning;
 use catalog::query::DataSet;
+use clap::ValueEnum;
 use team::SingleProcess;
 use walk::group::Groups;
 use walk::predicate::Predicates;
@@ -28,7 +29,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let format = args.format();
     if let Format::Table | Format::Restic | Format::Borg | Format::Rsync | Format::Tar = format {
-        return Err(Error::new("this --format requires --diff")
+        let value = format.to_possible_value();
+        let name = value.as_ref().map_or("", |value| value.get_name());
+        return Err(Error::new(format!("--format {name} requires --diff"))
             .with_hint("use --diff OLD NEW, or fathom changed"));
     }
     check(format, &args.output, out)?;

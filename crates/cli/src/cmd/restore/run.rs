@@ -110,6 +110,7 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
     let mut warnings = std::mem::take(&mut summary.warnings);
     if let (Some(state), Some(last)) = (&args.state, options.recorded.last()) {
         explain(&mut warnings, state.as_bytes(), last, &options.paths);
+        name_as_given(&mut warnings, last, &given(args));
     }
     let Some(all) = tell_first(team, counts, entries, warnings) else {
         return Ok(0);
@@ -244,9 +245,28 @@ fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
     dealt
 }
 
+/// The PATHs of the command line, with --state.
+fn given(args: &Args) -> Vec<Vec<u8>> {
+    [bytes(&args.archives), bytes(&args.paths)].concat()
+}
+
+/// Names missing PATHs in warnings as given, not as member names.
+fn name_as_given(warnings: &mut [Warning], dump: &DumpRecord, given: &[Vec<u8>]) {
+    for warning in warnings {
+        let Some(path) = &warning.path else { continue };
+        let is_of = |given: &&Vec<u8>| {
+            let names = dump.member_names(given);
+            names.is_ok_and(|names| names.contains(path))
+        };
+        if let Some(given) = given.iter().find(is_of) {
+            warning.path = Some(given.clone());
+        }
+    }
+}
+
 /// Converts the PATHs of the command line, which are paths of the dumped machine, to member names.
 fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error> {
-    let given = [bytes(&args.archives), bytes(&args.paths)].concat();
+    let given = given(args);
     let Some(last) = recorded.last() else {
         return Ok(given);
     };

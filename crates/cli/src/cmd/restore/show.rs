@@ -177,9 +177,14 @@ pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
         Some(_) => "would be restored".to_owned(),
         None => format!("restored in {}", duration(report.seconds)),
     };
+    // The removed entries can be those that this restore took from an earlier archive.
+    let removed = match &kinds[..] {
+        [] => "removed, as a later archive does not have them",
+        _ => "removed",
+    };
     let effects = [
         (counts.renamed, "renamed"),
-        (counts.removed, "removed"),
+        (counts.removed, removed),
         (counts.skipped, "skipped"),
     ];
     let effects = effects.into_iter().filter(|(n, _)| *n > 0);
@@ -234,13 +239,21 @@ mod tests {
             report_of(&parts, None, 0.5, true),
             "2 directories (once for each part) (0 bytes) restored in 500 ms; 2,440 skipped"
         );
+        let (nothing, steps) = (RestoreSummary::default(), DryRunSteps::default());
         assert_eq!(
-            report(
-                &RestoreSummary::default(),
-                Some(&DryRunSteps::default()),
-                0.0
-            ),
+            report(&nothing, Some(&steps), 0.0),
             "nothing (0 bytes) would be restored"
+        );
+        let removed = RestoreSummary {
+            counts: Counts {
+                removed: 2,
+                ..Counts::default()
+            },
+            ..RestoreSummary::default()
+        };
+        assert_eq!(
+            report(&removed, None, 0.5),
+            "nothing (0 bytes) restored in 500 ms; 2 removed, as a later archive does not have them"
         );
         let step = RestoreStep {
             what: "symlink",

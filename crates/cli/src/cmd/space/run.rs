@@ -76,7 +76,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
                 quoted(dir)
             ));
         }
-        if let Some(largest) = show::largest_directory(&bill) {
+        let used = bill.capacity.inodes_df_percent();
+        if used.is_some_and(|used| used >= FEW_INODES) {
+            let at = quoted(&bill.mount_point);
+            out.note(format_args!(
+                "next: fathom walk -x --format du --sort count --top 10 {at}"
+            ));
+        } else if let Some(largest) = show::largest_directory(&bill) {
             out.note(format_args!("next: fathom walk -x --format du {}", quoted(largest)));
         }
         Ok(())
@@ -84,6 +90,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // Files that cannot be read do not change the percentages of df(1).
     Ok(above.map_or(warnings, |above| above.len()))
 }
+
+/// Percentage of used inodes from which on the number of inodes matters more than their sizes.
+const FEW_INODES: u64 = 90;
 
 #[derive(Debug, thiserror::Error)]
 enum WarningKind {

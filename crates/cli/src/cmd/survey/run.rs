@@ -13,7 +13,7 @@ use gate::interrupt::{Guard, let_go};
 use gate::long::{open_long, parent};
 use gate::lookup::may_create_in;
 use gate::process::yield_to_others;
-use mounts::root::Root;
+use mounts::check::ANSWER_WITHIN;
 use show::name::printable;
 use show::table::TableStyle;
 use survey::{Activity, Machine, StepRun, Survey, SurveyOptions, SurveyResults, conclude, gather};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     let options = SurveyOptions {
         dir: args.dir().as_bytes().to_vec(),
-        root: Root::open(args.dir().as_bytes())?,
+        root: mounts::check::open_root(args.dir().as_bytes(), ANSWER_WITHIN)?,
         limit: args.limit(),
         deep: args.deep,
         network: args.network,

@@ -202,7 +202,7 @@ impl OutputRequest<'_> {
             match self.format {
                 Format::Csv => out.names(|to| groups.write_csv(to)),
                 Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
-                _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
+                _ => out.text_pieces(|put| groups.write_table(out.table_style(), true, put)),
             }
         })
     }
@@ -269,17 +269,24 @@ impl OutputRequest<'_> {
         let emitted = source.emit(&SinkPair(&totals, &all), out.messages())?;
         let (totals, seconds) = (totals.totals(), emitted.seconds);
         let (files, users) = (largest.into_files(), Users::default());
+        let groups = groups.into_iter().zip(show::GROUPS);
+        let groups: Vec<_> = groups
+            .map(|((by, groups), (_, most))| {
+                (by, groups.into_sorted(GroupOrder::Allocated, Some(most)))
+            })
+            .collect();
+        // The groups contain every entry, and each file with several names once.
+        let once = groups.first().map(|(_, groups)| groups.total());
         out.text_pieces(|put| {
-            put(&show::sizes_text(&totals));
-            for ((by, groups), (_, most)) in groups.into_iter().zip(show::GROUPS) {
+            put(&show::sizes_text(&totals, once));
+            for (by, groups) in &groups {
                 put("\n");
-                let groups = groups.into_sorted(GroupOrder::Allocated, Some(most));
                 let named = NamedGroups {
-                    by,
-                    groups: &groups,
+                    by: *by,
+                    groups,
                     users: &users,
                 };
-                named.write_table(out.table_style(), put);
+                named.write_table(out.table_style(), false, put);
             }
             if files.iter().next().is_some() {
                 put("\n");

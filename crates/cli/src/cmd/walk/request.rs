@@ -133,14 +133,18 @@ pub(super) fn explain(options: &WalkOptions, needed: Fields, out: &Out) -> Outco
     out.report(SCHEMA, result, &[], print_text)
 }
 
-/// Prints a note with the engines, their rate, and the reasons for their choice.
-pub(super) fn print_note(totals: &Totals, walked: &EmitReport, out: &Out) {
+/// Prints a note with the engines, their rate, and the reasons for their choice. `is_all` is whether
+/// the predicates select every entry: otherwise, the totals lack examined entries, and give no rate.
+pub(super) fn print_note(totals: &Totals, is_all: bool, walked: &EmitReport, out: &Out) {
     let seconds = walked.seconds;
-    let rate = totals.entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
     let entries = plural(totals.entries, "entry", "entries");
-    let (calls, rate) = (plural(calls, "call", "calls"), count(rate as u64));
-    let took = format!("{} and {calls} ({rate} entries/s)", duration(seconds));
+    let calls = plural(calls, "call", "calls");
+    let mut took = format!("{} and {calls}", duration(seconds));
+    if is_all {
+        let rate = totals.entries as f64 / seconds;
+        took += &format!(" ({} entries/s)", count(rate as u64));
+    }
     match &walked.parts[..] {
         [one] => {
             let (engine, reason) = (one.engine.name(), out.reason(&one.reason));

@@ -138,7 +138,7 @@ impl Source for FileSystem<'_> {
     }
 
     fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out) {
-        print_note(totals, emitted, out);
+        print_note(totals, self.request.predicates.is_all(), emitted, out);
     }
 }
 

@@ -15,7 +15,7 @@ use walk::{
     WalkedMount,
 };
 
-use crate::cmd::groups::{NamedGroups, write_rows};
+use crate::cmd::groups::{NamedGroups, at_most_64_bits, write_rows};
 use crate::json::{Json, list_of};
 use crate::out::{gates, own_calls};
 use crate::ranks::show::RankEntries;
@@ -188,14 +188,26 @@ pub(crate) const GROUPS: [(GroupBy, usize); 2] = [(GroupBy::Dir(1), 10), (GroupB
 
 /// The totals and the engines, as text.
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[WalkedMount]) -> String {
-    sizes_text(totals) + &means_text(totals, seconds, parts)
+    sizes_text(totals, None) + &means_text(totals, seconds, parts)
 }
 
-/// The numbers of entries and their sizes, as text.
-pub(crate) fn sizes_text(totals: &Totals) -> String {
+/// The numbers of entries and their sizes, as text. `once` has the sizes with each file counted
+/// once; without it, the sizes are those of all names.
+pub(crate) fn sizes_text(totals: &Totals, once: Option<GroupSums>) -> String {
+    let (bytes, allocated, note) = match once.map(|sums| [sums.bytes, sums.allocated]) {
+        Some(sums) => {
+            let [bytes, allocated] = sums.map(at_most_64_bits);
+            (bytes, allocated, "")
+        }
+        None => (
+            totals.bytes,
+            totals.blocks.saturating_mul(512),
+            ", per name",
+        ),
+    };
     let sized = |bytes: u64| match bytes {
-        0..1024 => plural(bytes, "byte", "bytes"),
-        _ => format!("{} ({} bytes)", size(bytes), count(bytes)),
+        0..1024 => plural(bytes, "byte", "bytes") + note,
+        _ => format!("{} ({} bytes){note}", size(bytes), count(bytes)),
     };
     lines(&[
         ("entries", count(totals.entries)),
@@ -203,8 +215,8 @@ pub(crate) fn sizes_text(totals: &Totals) -> String {
         ("  directories", count(totals.directories)),
         ("  symlinks", count(totals.symlinks)),
         ("  other", count(totals.other)),
-        ("size", sized(totals.bytes)),
-        ("allocated", sized(totals.blocks.saturating_mul(512))),
+        ("size", sized(bytes)),
+        ("allocated", sized(allocated)),
     ])
 }
 
@@ -257,10 +269,14 @@ pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnM
     let columns = [("ALLOCATED", Right), ("SIZE", Right), ("PATH", Left)];
     let rows = || {
         top.iter().map(|file| {
+            let names = match file.links {
+                0 | 1 => String::new(),
+                links => format!(" ({} names)", count(links.into())),
+            };
             let cells = [
                 size(file.blocks.saturating_mul(512)),
                 size(file.bytes),
-                printable(&file.path).into_owned(),
+                printable(&file.path).into_owned() + &names,
             ];
             cells.into_iter()
         })
@@ -535,8 +551,14 @@ mod tests {
     fn sizes_have_a_unit_and_the_exact_number() {
         let text = totals_text(&totals(), 0.5, &[]);
         assert!(
-            text.contains("size           1.50 KiB (1,536 bytes)\n")
-                && text.contains("allocated      512 bytes\n"),
+            text.contains("size           1.50 KiB (1,536 bytes), per name\n")
+                && text.contains("allocated      512 bytes, per name\n"),
+            "{text}"
+        );
+        let text = sizes_text(&totals(), Some(GroupSums::from_entry(1000, 2)));
+        assert!(
+            text.contains("size           1,000 bytes\n")
+                && text.contains("allocated      1 KiB (1,024 bytes)\n"),
             "{text}"
         );
     }

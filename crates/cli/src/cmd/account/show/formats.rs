@@ -27,10 +27,15 @@ pub(crate) fn system_calls_csv(account: &AccountReport<'_>, most: usize) -> Stri
         let _ = writeln!(
             text,
             "{name},{calls},{errors},{time},{wait_calls},{waited},{errnos},{}",
-            gate.without(&waits).ms_per_call()
+            rounded(gate.without(&waits).ms_per_call())
         );
     }
     text
+}
+
+/// A quotient with at most 9 significant digits.
+fn rounded(quotient: f64) -> f64 {
+    format!("{quotient:.8e}").parse().unwrap_or(quotient)
 }
 
 /// Lines of `program;directory;...;call count`, as flamegraph.pl and inferno read them.
@@ -72,6 +77,12 @@ fn frame(name: &[u8]) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_quotient_has_at_most_nine_digits() {
+        let shown = [0.359_452_368_421_052_66, 1.0 / 3e-9, 0.0, 0.5].map(rounded);
+        assert_eq!(shown, [0.359_452_368, 333_333_333.0, 0.0, 0.5]);
+    }
 
     fn line(program: &[u8], place: StackDirectory<'_>, calls: u64) -> String {
         let stack = Stack {

@@ -8,7 +8,7 @@ use account::report::{AccountReport, FileRow, Groups, ProgramTotal};
 use account::whatif::{ChangeKind, WhatIfChange};
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
-use show::units::{count, duration};
+use show::units::{count, duration, plural};
 
 use crate::out::seconds;
 
@@ -124,9 +124,17 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
     best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
     best.truncate(SAVINGS);
     if best.is_empty() {
+        let patterns = account.found_patterns().len() as u64;
         let none = match account.is_too_short() {
-            true => "too short to estimate",
-            false => "none found",
+            true => "too short to estimate".to_owned(),
+            // A change with an obstacle is not listed, even if its calls are enough for an estimate.
+            false if patterns == 0 || saving_changes(account).next().is_some() => {
+                "none found".to_owned()
+            }
+            false => format!(
+                "none of at least 100 calls and 10 ms; --full lists {} of redundant calls",
+                plural(patterns, "kind", "kinds")
+            ),
         };
         return line(style, &format!("Possible savings: {none}."));
     }
@@ -332,6 +340,12 @@ mod tests {
         if let Some(open) = account.gates.get_mut("openat") {
             open.sum.nanos = 514_000_000;
         }
+        assert_eq!(
+            shown(&account),
+            "Possible savings: none of at least 100 calls and 10 ms; --full lists 1 kind of \
+             redundant calls.\n"
+        );
+        account.patterns.clear();
         assert_eq!(shown(&account), "Possible savings: none found.\n");
     }
 

@@ -21,8 +21,13 @@ pub(crate) fn fixes<'a>(fixes: impl IntoIterator<Item = &'a Fix>, style: TableSt
 
 /// A proposed change, and its savings.
 pub(crate) fn fix_sentence(fix: &Fix) -> String {
+    // Compiling a module takes longer than all lookups of the module.
+    let compiling = match fix.change.saves_compiling() {
+        true => ", plus the time of compiling at each start, which is not measured",
+        false => "",
+    };
     format!(
-        "{}: {}.",
+        "{}: {}{compiling}.",
         printable(change_text(&fix.change).as_bytes()),
         fix_savings(fix),
     )

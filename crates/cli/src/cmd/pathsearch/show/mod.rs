@@ -7,7 +7,7 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{RowColour, Table, TableStyle};
-use ::show::units::{count, duration};
+use ::show::units::{count, duration, plural};
 use account::figures::Figure;
 use pathsearch::{
     ClientBehavior, Count, DirectoryReport, ElementState, Fix, Kind, KindCounts, PathElement,
@@ -194,8 +194,15 @@ impl ReportExtent {
 pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: ReportExtent) -> String {
     let most = extent.rows();
     let mut text = summary(report, style, extent == ReportExtent::All);
-    text += &useless_elements(&report.path).map_or(String::new(), |text| style.wrapped(&text));
+    if let Some(useless) = useless_elements(&report.path) {
+        text += &format!("{}\n", style.wrapped(&useless));
+    }
     text += &fixes(report.worthwhile_fixes(), style);
+    let smaller = report.fixes.len() - report.worthwhile_fixes().count();
+    if smaller > 0 {
+        let smaller = plural(smaller as u64, "smaller proposal", "smaller proposals");
+        text += &style.wrapped(&format!("{smaller} (--json lists all)"));
+    }
     text += "\n";
     text += &prediction(&report.prediction, style, extent > ReportExtent::Brief);
     text += &style.heading("Directories");
@@ -582,7 +589,7 @@ mod tests {
         ];
         let text = report(&sample, TableStyle::default(), ReportExtent::Brief);
         let says = "In PATH, /none does not exist; /bin is the same directory as /usr/bin; /usr/bin is \
-                    listed again.\n";
+                    listed again.\n\nProposed changes";
         assert!(text.contains(says), "{text}");
     }
 
@@ -685,6 +692,43 @@ mod tests {
         sample.trace.totals.misses = 0;
         let text = report(&sample, TableStyle::default(), ReportExtent::Full);
         assert!(text.contains("0 failed (0 %). Metered"), "{text}");
+    }
+
+    #[test]
+    fn smaller_proposals_are_counted() {
+        let mut sample = sample();
+        let shown =
+            |sample: &SearchReport| report(sample, TableStyle::default(), ReportExtent::Brief);
+        assert!(!shown(&sample).contains("smaller"));
+        let small = Fix {
+            saves_seconds: 0.001,
+            ..sample.fixes[0].clone()
+        };
+        sample.fixes.push(small.clone());
+        let text = shown(&sample);
+        let says = "(1 request).\n1 smaller proposal (--json lists all)\n\n";
+        assert!(text.contains(says), "{text}");
+        sample.fixes = vec![small.clone(), small];
+        let text = shown(&sample);
+        assert!(
+            text.contains("\n2 smaller proposals (--json lists all)\n\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn time_of_compiling_is_named_as_not_measured() {
+        let mut fix = sample().fixes.remove(0);
+        assert!(!fix_sentence(&fix).contains("compiling"));
+        fix.change = Change::CompileModules {
+            python: b"python3".to_vec(),
+            option: "",
+            modules: 1,
+            dirs: vec![b"/srv".to_vec()],
+        };
+        let text = fix_sentence(&fix);
+        let end = "(1 request), plus the time of compiling at each start, which is not measured.";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! [proc_locks(5)](https://man7.org/linux/man-pages/man5/proc_locks.5.html) lists all locks of the
 //! machine, with their processes and offsets.
 
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::fd::AsFd;
 
@@ -20,6 +21,11 @@ use crate::{Gate, Result, process};
 const MARK: u64 = 0x6661_7468 << 32;
 /// Maximum number of bytes of /proc/locks that are read.
 const MOST: usize = 4 << 20;
+/// The kernel returns at least this many bytes of /proc/locks, if there are so many, by one
+/// read(2), whose entries are those of one moment.
+const ONE_READ: usize = 4096 - 256;
+/// Maximum number of times that /proc/locks is read for one list.
+const READS: usize = 8;
 
 /// The memory file with the marks of this process.
 #[derive(Debug)]
@@ -54,10 +60,24 @@ impl Marks {
 /// Marks of processes of this user, or of root, that were killed and have not ended. A killed
 /// process that is not blocked in a call ends within milliseconds.
 pub fn marks_of_killed() -> Vec<u32> {
-    let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap_or_default();
-    let marked = locks.split(|&byte| byte == b'\n').filter_map(mark_in);
-    let killed = marked.filter(|(pid, _)| is_killed(*pid));
+    let killed = all_marks().into_iter().filter(|(pid, _)| is_killed(*pid));
     killed.map(|(_, mark)| mark).collect()
+}
+
+/// All marks of the machine, with their processes. Between two reads of a part of /proc/locks the
+/// list becomes shorter where locks are released, and an entry that moves is in neither part; so a
+/// long list is read until nothing new is found.
+fn all_marks() -> HashSet<(u32, u32)> {
+    let mut found = HashSet::new();
+    for read in 0..READS {
+        let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap_or_default();
+        let known = found.len();
+        found.extend(locks.split(|&byte| byte == b'\n').filter_map(mark_in));
+        if locks.len() < ONE_READ || read > 0 && found.len() == known {
+            break;
+        }
+    }
+    found
 }
 
 /// Parses the process id and the mark from a line such as `1: POSIX  ADVISORY  WRITE 77 00:01:9
@@ -90,6 +110,9 @@ fn is_killed(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     #[test]
@@ -119,10 +142,31 @@ mod tests {
         let marks = Marks::new().unwrap();
         marks.set(7).unwrap();
         marks.set(0xfa71_0001).unwrap();
-        let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap();
-        let all = locks.split(|&byte| byte == b'\n').filter_map(mark_in);
+        let all = all_marks().into_iter();
         let mine: Vec<_> = all.filter(|(pid, _)| *pid == std::process::id()).collect();
         assert_eq!(mine, [(std::process::id(), 0xfa71_0001)]);
         assert!(!marks_of_killed().contains(&0xfa71_0001));
+    }
+
+    #[test]
+    fn mark_is_found_while_locks_come_and_go() {
+        let marks_of_this = Marks::new().unwrap();
+        marks_of_this.set(9).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let churn = || {
+                while !is_over.load(Relaxed) {
+                    let others: Vec<Marks> = (0..200).map(|_| Marks::new().unwrap()).collect();
+                    for (at, other) in others.iter().enumerate() {
+                        other.lock(libc::F_WRLCK, at as u64, 1).unwrap();
+                    }
+                }
+            };
+            crate::meter::spawn_scoped(scope, std::thread::Builder::new(), churn).unwrap();
+            let is_found = || all_marks().contains(&(std::process::id(), 9));
+            let missed = (0..300).filter(|_| !is_found()).count();
+            is_over.store(true, Relaxed);
+            assert_eq!(missed, 0, "of 300 lists");
+        });
     }
 }

@@ -408,7 +408,9 @@ fn fstab_of_three_thousand_bind_mounts_reads_the_table_twice() {
             let given: BTreeSet<String> = ran.lines().into_iter().map(str::to_owned).collect();
             assert_eq!((given, ran.lines().len()), (expected, MANY));
             let calls: u64 = profile(&ran.stderr).values().sum();
-            assert!(calls < 2 * all + 200, "{calls} calls for {all} mounts");
+            // Whether a mount may hang is read from mountinfo, of which a call returns many mounts.
+            let most = 2 * all + all / 20 + 200;
+            assert!(calls < most, "{calls} calls for {all} mounts");
         });
     }
 }

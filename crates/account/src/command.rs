@@ -1,6 +1,6 @@
 //! Runs a command under a meter, and estimates the cost of its calls and the savings of changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
 use gate::Errno;
@@ -33,10 +33,13 @@ pub struct CommandAccount {
     pub(crate) detail: Detail,
     pub(crate) prices: Prices,
     pub(crate) what_if: WhatIf,
+    /// Numbers of the system calls whose times are calls × price.
+    pub(crate) priced: BTreeSet<u32>,
 }
 
 impl CommandAccount {
-    /// Whether times are estimates: calls × price, except calls that took much longer.
+    /// Whether times are estimates: calls × price, except system calls that took much longer on
+    /// average, or that have no price.
     pub fn is_estimate(&self) -> bool {
         self.metered.stops_processes()
     }
@@ -97,15 +100,17 @@ impl CommandAccount {
             _ => Costs::Priced,
         };
         let prices = find_prices(&detail, &systems, given, costs);
-        if metered.stops_processes() {
-            estimate(&mut metered.totals, &mut detail, &prices);
-        }
+        let priced = match metered.stops_processes() {
+            true => estimate(&mut metered.totals, &mut detail, &prices),
+            false => BTreeSet::new(),
+        };
         let what_if = predict(&metered, &detail, &systems, (&prices, costs));
         Ok(CommandAccount {
             metered,
             detail,
             prices,
             what_if,
+            priced,
         })
     }
 }

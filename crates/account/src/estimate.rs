@@ -1,11 +1,13 @@
 //! Estimated times of calls under ptrace: number of calls × price.
 //!
 //! ptrace adds ten microseconds and more to each call, depending on the load of the machine: the
-//! calls of the same `ls` took 0.03 or 0.27 s in sum. So a call whose measured time is little more
-//! than its price gets its price. A call that took much longer has waited for a disk or a server,
-//! and keeps its measured time, as do calls without a price (calls that change something).
+//! calls of the same `ls` took 0.03 or 0.27 s in sum. So all calls of a system call whose mean
+//! measured time is little more than its mean price get this price. If the mean is much longer,
+//! calls have waited for a disk or a server, and all calls of the system call keep their measured
+//! times, as do those without a price (calls that change something). Measured times may include time of
+//! the tracer, and the report says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meter::call::Total;
 use meter::syscalls::{self, Kind};
@@ -43,8 +45,13 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
     detail.measured.iter().filter_map(price).collect()
 }
 
-/// Replaces measured times by calls × price, in the totals and in the detail.
-pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Prices) {
+/// Replaces measured times by calls × price, in the totals and in the detail. Returns the numbers
+/// of the system calls whose times were replaced.
+pub(crate) fn estimate(
+    totals: &mut [Total],
+    detail: &mut Detail,
+    priced: &Prices,
+) -> BTreeSet<u32> {
     let prices = prices(detail, priced);
     let waited = detail.waits.calls(&detail.programs);
     for total in totals {
@@ -67,6 +74,7 @@ pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Price
         detail.unheld.nanos = (detail.unheld.nanos as f64 * scale).round() as u64;
         detail.patterns.scale(scale);
     }
+    prices.into_keys().collect()
 }
 
 #[cfg(test)]
@@ -126,7 +134,8 @@ mod tests {
             nanos: CALLS * nanos,
             errors: Vec::new(),
         }];
-        estimate(&mut totals, &mut detail, &priced());
+        let replaced = estimate(&mut totals, &mut detail, &priced());
+        assert_eq!(replaced.contains(&number), totals[0].nanos != CALLS * nanos);
         [totals[0].nanos, detail.files[0].sum.nanos]
     }
 

@@ -38,7 +38,8 @@ pub struct AccountReport<'a> {
     pub what_if: &'a WhatIf,
     /// The origin of the prices.
     pub price_source: &'a str,
-    /// Times are estimates from these prices.
+    /// Times are estimates from these prices, except those of system calls that are not
+    /// [`GateTotal::is_priced`].
     pub is_estimate: bool,
 }
 
@@ -49,6 +50,8 @@ pub struct GateTotal {
     pub sum: Sum,
     /// Failed calls by error number.
     pub errors: Vec<(Errno, u64)>,
+    /// The time is calls × price, not measured.
+    pub is_priced: bool,
 }
 
 impl GateTotal {
@@ -143,6 +146,7 @@ impl<'a> AccountReport<'a> {
             detail,
             prices,
             what_if,
+            priced,
         } = account;
         let directories = detail.directories(None);
         let directory_count = directories.len() as u64;
@@ -169,7 +173,7 @@ impl<'a> AccountReport<'a> {
         };
         AccountReport {
             metered,
-            gates: gates(&metered.totals),
+            gates: gates(&metered.totals, priced),
             waits: detail.waits.rows(),
             programs: programs(&metered.totals, false, &waited),
             groups,
@@ -287,11 +291,12 @@ fn named(totals: &[Total]) -> impl Iterator<Item = (&'static str, &Total)> {
     totals.filter_map(|total| Some((syscalls::by_number(total.number)?.name, total)))
 }
 
-fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
+fn gates(totals: &[Total], priced: &BTreeSet<u32>) -> BTreeMap<&'static str, GateTotal> {
     let mut gates: BTreeMap<&'static str, GateTotal> = BTreeMap::new();
     for (name, total) in named(totals) {
         let gate = gates.entry(name).or_default();
         gate.sum.join(&Sum::from(total));
+        gate.is_priced = priced.contains(&total.number);
         for &(errno, times) in &total.errors {
             let known = gate.errors.iter_mut().find(|(known, _)| known.0 == errno);
             match known {
@@ -355,7 +360,9 @@ mod tests {
             total("/a", 2, "close", 1, &[]),
             total("/b", 2, "close", 5, &[]),
         ];
-        let gates = gates(&totals);
+        let priced = BTreeSet::from([totals[0].number]);
+        let gates = gates(&totals, &priced);
+        assert!(gates["openat"].is_priced && !gates["close"].is_priced);
         let open = &gates["openat"];
         assert_eq!((open.sum.calls, open.sum.errors), (4, 3));
         assert_eq!(open.sum.nanos, 4_000);

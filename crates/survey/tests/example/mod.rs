@@ -429,6 +429,7 @@ fn account() -> AccountReport<'static> {
             nanos,
         },
         errors,
+        is_priced: false,
     };
     AccountReport {
         gates: BTreeMap::from([

@@ -221,7 +221,7 @@ pub(crate) fn head(account: &AccountReport<'_>, style: TableStyle) -> String {
         .concat()
 }
 
-/// Two sentences: how the command ended, and how it was metered.
+/// Two parts: how the command ended, and how it was metered.
 pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let metered = account.metered;
     let status = metered.ended.status();
@@ -245,13 +245,14 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     [
         ended,
         format!(
-            "{} on files took {}{}{lost}; metered by {}, overhead {}{}.",
+            "{} on files took {}{}{lost}; metered by {}, overhead {}{}.{}",
             call_count(account.calls() - wait_calls(account)),
             duration(seconds(account.nanos())),
             share_of_real(account),
             metered.meter,
             duration(metered.overhead.as_secs_f64()),
             overhead_per_call(account),
+            unpriced_calls(account),
         ),
     ]
 }
@@ -293,6 +294,26 @@ fn overhead_per_call(account: &AccountReport<'_>) -> String {
     match each >= MUCH {
         true => format!(" ({} per call{times})", duration(each)),
         false => times.to_owned(),
+    }
+}
+
+/// Names the system calls whose times are measured in a report of estimates. Their time may
+/// include time of the tracer. Empty if all times are measured, or all are estimates.
+fn unpriced_calls(account: &AccountReport<'_>) -> String {
+    let calls = costliest_calls(account).into_iter();
+    let calls = calls.filter(|(name, gate)| {
+        let has_time = gate.without(&account.waits_in(name)).calls > 0;
+        account.is_estimate && !gate.is_priced && has_time
+    });
+    let (names, nanos): (Vec<&str>, Vec<u64>) =
+        calls.map(|(name, gate)| (name, gate.sum.nanos)).unzip();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Measured instead (may include time of the tracer): {} ({}).",
+            names.join(", "),
+            duration(seconds(nanos.iter().sum()))
+        ),
     }
 }
 

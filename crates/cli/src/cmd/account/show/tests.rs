@@ -28,6 +28,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
     let gate = GateTotal {
         sum,
         errors: vec![(Errno::ENOENT, 19), (Errno::EACCES, 1)],
+        is_priced: true,
     };
     let place = |files| FileRow {
         path,
@@ -195,6 +196,28 @@ fn head_gives_the_share_of_files_and_the_overhead_of_a_call() {
     let limits = Limits { rows: 10, calls: 0 };
     let text = account_text(&account, TableStyle::default(), limits, false);
     assert!(text.contains("\n1 more (see --top)\n"), "{text}");
+}
+
+#[test]
+fn head_names_the_calls_whose_times_include_the_tracer() {
+    let mut account = report(b"/usr/bin/x");
+    let gate = |calls, nanos| GateTotal {
+        sum: Sum {
+            calls,
+            errors: 0,
+            nanos,
+        },
+        ..GateTotal::default()
+    };
+    account.gates.insert("mkdirat", gate(2, 40_000));
+    account.gates.insert("rename", gate(3, 60_000));
+    let measured = "times are calls x price). Measured instead (may include time of the tracer): \
+                    rename, mkdirat (100 µs).";
+    let calls = &sentences(&account)[1];
+    assert!(calls.ends_with(measured), "{calls}");
+    account.is_estimate = false;
+    let calls = &sentences(&account)[1];
+    assert!(!calls.contains("tracer"), "{calls}");
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl CommandAccount {
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
         let ledger = Ledger::new(InheritedFiles::from_this_process());
-        Self::meter(IntervalLedger::new(ledger, intervals), given, |ledger| {
+        let ledger = IntervalLedger::new(ledger, intervals, given.as_ref());
+        Self::meter(ledger, given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
     }
@@ -78,7 +79,8 @@ impl CommandAccount {
             AttachTarget::Machine => Ledger::with_names(Names::of_machine()),
             _ => Ledger::new(InheritedFiles::default()),
         };
-        Self::meter(IntervalLedger::new(ledger, intervals), given, |ledger| {
+        let ledger = IntervalLedger::new(ledger, intervals, given.as_ref());
+        Self::meter(ledger, given, |ledger| {
             meter::attach(meter, attach, calls, ledger)
         })
     }

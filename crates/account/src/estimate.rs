@@ -4,8 +4,8 @@
 //! calls of the same `ls` took 0.03 or 0.27 s in sum. So all calls of a system call whose mean
 //! measured time is little more than its mean price get this price. If the mean is much longer,
 //! calls have waited for a disk or a server, and all calls of the system call keep their measured
-//! times, as do those without a price (calls that change something). Measured times may include time of
-//! the tracer, and the report says so.
+//! times, as do those without a price (calls that change something). Measured times may include time
+//! of the tracer, and the report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +23,13 @@ const NOISE: f64 = 50_000.0;
 const ENTRY: f64 = 32.0;
 
 /// The price per call, by system call number, of system calls whose measured times are noise.
-fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
-    let price = |(number, made): (&u16, &UnwaitedCalls)| {
+pub(crate) fn call_prices<'a>(
+    measured: impl Iterator<Item = (u16, &'a UnwaitedCalls)>,
+    prices: &Prices,
+) -> BTreeMap<u32, f64> {
+    let price = |(number, made): (u16, &UnwaitedCalls)| {
         use Kind::{Batch, Change, Exec, Mount, Sync, Watch};
-        let syscall = syscalls::by_number(u32::from(*number))?;
+        let syscall = syscalls::by_number(u32::from(number))?;
         let has_price = !matches!(syscall.kind, Batch | Change | Exec | Mount | Sync | Watch);
         let calls = made.work.calls().max(1) as f64;
         let stat = prices.price(PriceKind::Stat);
@@ -42,7 +45,7 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
         let measured = made.nanos as f64 / calls;
         (has_price && measured < price + NOISE).then_some((syscall.number, price))
     };
-    detail.measured.iter().filter_map(price).collect()
+    measured.filter_map(price).collect()
 }
 
 /// Replaces measured times by calls × price, in the totals and in the detail. Returns the numbers
@@ -52,7 +55,8 @@ pub(crate) fn estimate(
     detail: &mut Detail,
     priced: &Prices,
 ) -> BTreeSet<u32> {
-    let prices = prices(detail, priced);
+    let measured = detail.measured.iter();
+    let prices = call_prices(measured.map(|(number, made)| (*number, made)), priced);
     let waited = detail.waits.calls(&detail.programs);
     for total in totals {
         if let Some(price) = prices.get(&total.number) {

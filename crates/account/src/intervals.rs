@@ -1,5 +1,6 @@
 //! Figures per interval of a run: the calls, and the costliest system call, program and directory.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use meter::call::{Call, Fork, Interval, Listener, LongCall};
 use meter::names::AttachedProcess;
 use meter::syscalls;
 
+use crate::estimate::call_prices;
 use crate::ledger::Ledger;
+use crate::prices::{KnownPrices, PriceRequest, PricedCalls, Prices};
 
 /// The calls of an interval. Their time excludes waits, as far as the calls were reported
 /// individually.
@@ -18,7 +21,7 @@ pub struct IntervalRow {
     pub calls: u64,
     /// The number of failed calls.
     pub errors: u64,
-    /// Nanoseconds in the calls.
+    /// Nanoseconds in the calls; estimated as in the report, if the meter stops processes.
     pub nanos: u64,
     /// The system call that took most of the time.
     pub call: Option<&'static str>,
@@ -40,19 +43,39 @@ pub struct Intervals<'a> {
 pub(crate) struct IntervalLedger<'a> {
     pub(crate) ledger: Ledger,
     intervals: Option<Intervals<'a>>,
-    /// Nanoseconds up to the end of the last interval: by directory, and in `waits` those of waits,
-    /// by program and system call number.
+    /// The prices for estimates; `None` without intervals.
+    prices: Option<Prices>,
+    /// Nanoseconds up to the end of the last interval, by directory.
     directories: HashMap<Vec<u8>, u64>,
-    waits: HashMap<(Vec<u8>, u32), u64>,
+    /// Nanoseconds and numbers of waits up to the end of the last interval, by program and system
+    /// call number.
+    waits: [HashMap<(Vec<u8>, u32), u64>; 2],
 }
 
 impl<'a> IntervalLedger<'a> {
-    pub(crate) fn new(ledger: Ledger, intervals: Option<Intervals<'a>>) -> IntervalLedger<'a> {
+    /// Prices for the intervals are measured now: later, that would delay metered processes.
+    pub(crate) fn new(
+        ledger: Ledger,
+        intervals: Option<Intervals<'a>>,
+        given: Option<&(KnownPrices, String)>,
+    ) -> IntervalLedger<'a> {
+        let measure = |_: &Intervals<'_>| {
+            let wanted = PriceRequest {
+                work: &PricedCalls::one_of_each(),
+                bytes: true,
+            };
+            let prices = Prices::measure(None, wanted);
+            match given {
+                Some((given, source)) => prices.replace_known(given, source.clone()),
+                None => prices,
+            }
+        };
         IntervalLedger {
             ledger,
+            prices: intervals.as_ref().map(measure),
             intervals,
             directories: HashMap::new(),
-            waits: HashMap::new(),
+            waits: [HashMap::new(), HashMap::new()],
         }
     }
 }
@@ -63,10 +86,17 @@ impl Listener for IntervalLedger<'_> {
     }
 
     fn tick(&mut self, interval: &Interval) {
-        let waits = self.ledger.wait_nanos();
-        let waited = grown(&waits, &self.waits);
+        let prices = self.prices.as_ref().filter(|_| interval.stops_processes);
+        let prices = prices.map_or_else(BTreeMap::new, |prices| {
+            call_prices(self.ledger.measured(), prices)
+        });
+        let waits = [
+            self.ledger.waited(|sum| sum.nanos),
+            self.ledger.waited(|sum| sum.calls),
+        ];
+        let [wait_nanos, wait_calls] = [0, 1].map(|at| grown(&waits[at], &self.waits[at]));
         self.waits = waits;
-        let directories = self.ledger.directory_nanos();
+        let directories = self.ledger.directory_nanos(&prices);
         let directory = costliest(grown(&directories, &self.directories));
         self.directories = directories;
         let mut row = IntervalRow {
@@ -75,8 +105,14 @@ impl Listener for IntervalLedger<'_> {
         };
         let (mut calls, mut programs) = (HashMap::new(), HashMap::new());
         for sum in &interval.sums {
-            let waited = waited.get(&(sum.program.clone(), sum.number));
-            let nanos = sum.nanos.saturating_sub(waited.copied().unwrap_or(0));
+            let key = (sum.program.clone(), sum.number);
+            let unwaited = |all: u64, waited: &HashMap<(Vec<u8>, u32), u64>| {
+                all.saturating_sub(waited.get(&key).copied().unwrap_or(0))
+            };
+            let nanos = match prices.get(&sum.number) {
+                Some(price) => (unwaited(sum.calls, &wait_calls) as f64 * price).round() as u64,
+                None => unwaited(sum.nanos, &wait_nanos),
+            };
             row.calls += sum.calls;
             row.errors += sum.errors;
             row.nanos += nanos;
@@ -147,8 +183,11 @@ mod tests {
             every: Duration::from_secs(1),
             show: &mut show,
         };
-        let mut ticking =
-            IntervalLedger::new(Ledger::new(InheritedFiles::default()), Some(intervals));
+        let mut ticking = IntervalLedger::new(
+            Ledger::new(InheritedFiles::default()),
+            Some(intervals),
+            None,
+        );
         let open = syscalls::by_name("openat").unwrap().number;
         let sum = |program: &str, calls, nanos| IntervalSum {
             program: program.into(),
@@ -172,8 +211,9 @@ mod tests {
         }
         ticking.tick(&Interval {
             sums: vec![sum("/p", 3, 5), sum("/q", 4, 9)],
+            stops_processes: false,
         });
-        ticking.tick(&Interval { sums: vec![] });
+        ticking.tick(&Interval::default());
         let row = IntervalRow {
             calls: 7,
             errors: 2,
@@ -183,5 +223,52 @@ mod tests {
             directory: Some(b"/a".to_vec()),
         };
         assert_eq!(rows, [row, IntervalRow::default()]);
+    }
+
+    #[test]
+    fn intervals_of_a_meter_that_stops_processes_have_prices_like_the_report() {
+        const CALLS: u64 = 3;
+        const MEASURED: u64 = 20_000;
+        let mut rows = Vec::new();
+        let mut show = |row: &IntervalRow| rows.push(row.nanos);
+        let intervals = Intervals {
+            every: Duration::from_secs(1),
+            show: &mut show,
+        };
+        let given = KnownPrices {
+            stat: Some(400.0),
+            ..KnownPrices::default()
+        };
+        let given = (given, "a test".to_owned());
+        let ledger = Ledger::new(InheritedFiles::default());
+        let mut ticking = IntervalLedger::new(ledger, Some(intervals), Some(&given));
+        for name in ["newfstatat", "mkdirat"] {
+            let number = syscalls::by_name(name).unwrap().number;
+            for _ in 0..CALLS {
+                ticking.call(&Call {
+                    pid: 1,
+                    tid: 1,
+                    number,
+                    args: [-100_i64 as u64, 0, 0, 0, 0, 0],
+                    name: Some(b"/x"),
+                    other: None,
+                    result: Some(0),
+                    start: 0,
+                    nanos: MEASURED,
+                });
+            }
+            ticking.tick(&Interval {
+                sums: vec![IntervalSum {
+                    program: b"/p".to_vec(),
+                    number,
+                    calls: CALLS,
+                    errors: 0,
+                    nanos: CALLS * MEASURED,
+                }],
+                stops_processes: true,
+            });
+        }
+        // Calls that change something have no price.
+        assert_eq!(rows, [CALLS * 400, CALLS * MEASURED]);
     }
 }

@@ -66,23 +66,30 @@ impl Ledger {
         }
     }
 
-    /// Nanoseconds in each directory so far.
-    pub(crate) fn directory_nanos(&self) -> HashMap<Vec<u8>, u64> {
+    /// The calls so far that did not wait, by system call number.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = (u16, &UnwaitedCalls)> {
+        let measured = (0..).zip(&self.measured);
+        measured.filter(|(_, it)| it.work.calls() > 0)
+    }
+
+    /// Nanoseconds in each directory so far. System calls in `prices` count with their price, which
+    /// is given by system call number.
+    pub(crate) fn directory_nanos(&self, prices: &BTreeMap<u32, f64>) -> HashMap<Vec<u8>, u64> {
         let mut sums: HashMap<&[u8], u64> = HashMap::new();
         for file in &self.files.rows {
-            *sums.entry(file.dir()).or_default() += file.sum.nanos;
+            *sums.entry(file.dir()).or_default() += file.estimated_nanos(prices);
         }
         let sums = sums.into_iter();
         sums.map(|(dir, nanos)| (dir.to_vec(), nanos)).collect()
     }
 
-    /// Nanoseconds that calls have waited so far, by program and system call number.
-    pub(crate) fn wait_nanos(&self) -> HashMap<(Vec<u8>, u32), u64> {
+    /// A figure of the calls that have waited so far, by program and system call number.
+    pub(crate) fn waited(&self, figure: impl Fn(&Sum) -> u64) -> HashMap<(Vec<u8>, u32), u64> {
         let mut sums = HashMap::new();
-        for (program, number, nanos) in self.waits.nanos() {
+        for (program, number, sum) in self.waits.sums() {
             let program = self.programs.names.get(usize::from(program));
             let key = (program.cloned().unwrap_or_default(), u32::from(number));
-            *sums.entry(key).or_default() += nanos;
+            *sums.entry(key).or_default() += figure(sum);
         }
         sums
     }

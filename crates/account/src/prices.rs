@@ -124,6 +124,14 @@ impl PricedCalls {
         self.parts = self.parts.saturating_sub(parts);
     }
 
+    /// One call of each kind.
+    pub(crate) fn one_of_each() -> PricedCalls {
+        PricedCalls {
+            calls: [1; PriceKind::ALL.len()],
+            parts: 0,
+        }
+    }
+
     pub(crate) fn scaled(self, times: f64) -> PricedCalls {
         let scaled = |number: u64| (number as f64 * times).round() as u64;
         PricedCalls {

@@ -145,10 +145,10 @@ impl Waits {
         rows
     }
 
-    /// Program, system call number and nanoseconds of each row.
-    pub(crate) fn nanos(&self) -> impl Iterator<Item = (u16, u16, u64)> {
+    /// Program, system call number and sum of each row.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (u16, u16, &Sum)> {
         let sums = self.sums.iter();
-        sums.map(|(waiter, sum)| (waiter.program, waiter.number, sum.nanos))
+        sums.map(|(waiter, sum)| (waiter.program, waiter.number, sum))
     }
 
     /// The number of calls that waited, by system call number, process and program.

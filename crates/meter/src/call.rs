@@ -85,6 +85,8 @@ pub struct Fork {
 pub struct Interval {
     /// Sums by program and system call.
     pub sums: Vec<IntervalSum>,
+    /// The meter stops processes at each call, as in [`Metered::stops_processes`].
+    pub stops_processes: bool,
 }
 
 /// Calls with one system call number by all processes of one program.

@@ -89,6 +89,8 @@ pub(crate) struct Collector<'a> {
     pub(crate) totals: Totals,
     pub(crate) warnings: Vec<WarningKind>,
     ticks: Option<Ticks>,
+    /// See [`Interval::stops_processes`].
+    pub(crate) stops_processes: bool,
 }
 
 /// State of the intervals that the listener asked for.
@@ -116,6 +118,7 @@ impl<'a> Collector<'a> {
             totals: Totals::default(),
             warnings: Vec::new(),
             ticks,
+            stops_processes: false,
         }
     }
 
@@ -140,7 +143,10 @@ impl<'a> Collector<'a> {
         let mut now = others(&mut self.totals)?;
         self.totals.sum_by_call(&mut now);
         let sums = self.interval_sums(&mut ticks, &now);
-        self.to.tick(&Interval { sums });
+        self.to.tick(&Interval {
+            sums,
+            stops_processes: self.stops_processes,
+        });
         // If this process is late, skip the missed intervals instead of reporting several at once.
         let every = ticks.every.as_nanos() as u64;
         ticks.end = (ticks.end + every).max(clock::monotonic());
@@ -155,7 +161,10 @@ impl<'a> Collector<'a> {
             self.totals.sum_by_call(&mut now);
             let sums = self.interval_sums(&mut ticks, &now);
             if !sums.is_empty() {
-                self.to.tick(&Interval { sums });
+                self.to.tick(&Interval {
+                    sums,
+                    stops_processes: self.stops_processes,
+                });
             }
         }
     }

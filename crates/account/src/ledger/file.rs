@@ -29,6 +29,17 @@ pub(super) struct CallGroup {
     nanos: u32,
 }
 
+impl CallGroup {
+    /// The nanoseconds of the calls at their price, or as measured if they have no price. Prices
+    /// are given by system call number.
+    fn estimated_nanos(&self, prices: &BTreeMap<u32, f64>) -> u32 {
+        match prices.get(&self.number.into()) {
+            Some(price) if self.nanos > 0 => (f64::from(self.calls) * price).round() as u32,
+            _ => self.nanos,
+        }
+    }
+}
+
 /// The calls on one file.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -73,17 +84,20 @@ impl File {
         groups.map(|group| ((group.program, group.number), group.calls.into()))
     }
 
+    /// The nanoseconds of all calls, with prices as in [`File::estimate`].
+    pub(super) fn estimated_nanos(&self, prices: &BTreeMap<u32, f64>) -> u64 {
+        self.groups().fold(self.sum.nanos, |nanos, group| {
+            let estimated = group.estimated_nanos(prices);
+            nanos.saturating_sub(group.nanos.into()) + u64::from(estimated)
+        })
+    }
+
     /// Replaces measured times by prices, which are given by system call number.
     pub(crate) fn estimate(&mut self, prices: &BTreeMap<u32, f64>) {
-        let mut nanos = self.sum.nanos;
+        self.sum.nanos = self.estimated_nanos(prices);
         for group in self.groups_mut() {
-            if let Some(price) = prices.get(&group.number.into()).filter(|_| group.nanos > 0) {
-                let before = u64::from(group.nanos);
-                group.nanos = (f64::from(group.calls) * price).round() as u32;
-                nanos = nanos.saturating_sub(before) + u64::from(group.nanos);
-            }
+            group.nanos = group.estimated_nanos(prices);
         }
-        self.sum.nanos = nanos;
     }
 
     pub(super) fn add(&mut self, call: &Call<'_>, program: u16, sort: PriceKind, parts: u32) {

@@ -189,7 +189,8 @@ struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    fn new(root: u32, words: &'a [AtomicU64], collector: Collector<'a>) -> Tracer<'a> {
+    fn new(root: u32, words: &'a [AtomicU64], mut collector: Collector<'a>) -> Tracer<'a> {
+        collector.stops_processes = true;
         Tracer {
             collector,
             words,

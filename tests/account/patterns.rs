@@ -150,6 +150,19 @@ fn small_reads_and_writes() {
 }
 
 #[test]
+fn a_file_that_is_opened_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().canonicalize().unwrap().join("log");
+    let log = log.to_str().unwrap();
+    let text = format!("for i in 1 2 3 4 5 6 7 8 9 10; do echo $i >>{log}; done");
+    let opens = pattern(&account(&[], ["sh", "-c", &text]), "repeated-open");
+    assert_eq!(
+        (opens.count, opens.calls, opens.example.as_deref()),
+        (9, 9, Some(log))
+    );
+}
+
+#[test]
 fn long_names_in_one_directory() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().canonicalize().unwrap().join("a/b/c/d");

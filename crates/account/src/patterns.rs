@@ -14,13 +14,16 @@ use gate::Errno;
 
 pub use self::kinds::{FoundPattern, Pattern, PatternFix};
 pub(crate) use self::memory::{AvoidedCalls, SeenCall};
-use self::memory::{CallCost, File, LastStat, OpenFileState, READS, SMALL, SmallTransfers, WRITES};
+use self::memory::{
+    CallCost, File, LastStat, OpenCount, OpenFileState, READS, SMALL, SmallTransfers, WRITES,
+};
 use crate::prices::PriceKind;
 use meter::syscalls::Kind;
 
 /// The maximum bytes of entries in a tiny directory: about 30 short names.
 const TINY: i64 = 1024;
-/// Minimum number of lookups in one directory by long paths that make a pattern.
+/// Minimum number of lookups in one directory by long paths that make a pattern; also of opens of
+/// one file.
 const MANY: u32 = 8;
 /// Minimum number of components of a long path.
 const LONG: u64 = 4;
@@ -167,11 +170,13 @@ impl Patterns {
         }
     }
 
-    /// Forgets the stats of a file when it changes.
+    /// Forgets the stats of a file when it changes. A descriptor of the file would still serve, so
+    /// its opens remain.
     fn changed(&mut self, file: u32) {
         let file = self.file(file);
         *file = File {
             changes: file.changes.wrapping_add(1),
+            opens: file.opens,
             ..File::default()
         };
     }
@@ -183,7 +188,10 @@ impl Patterns {
         }
         if seen.done() {
             let files = [seen.file, seen.other, seen.parent].into_iter().flatten();
-            files.for_each(|file| self.changed(file));
+            files.for_each(|file| {
+                self.changed(file);
+                self.file(file).opens = None; // a name may stand for a different file now
+            });
         }
     }
 
@@ -256,6 +264,8 @@ impl Patterns {
     fn open(&mut self, seen: &SeenCall<'_>) {
         /// O_WRONLY | O_RDWR | O_CREAT | O_TRUNC: the call may change the file.
         const CHANGES: u64 = 0o1103;
+        /// O_TRUNC
+        const TRUNCATES: u64 = 0o1000;
         if !seen.done() {
             return;
         }
@@ -271,6 +281,10 @@ impl Patterns {
             seen.parent.into_iter().for_each(|dir| self.changed(dir));
         }
         self.file(file).missed = false;
+        match flags & TRUNCATES {
+            0 => self.count_open(file, seen),
+            _ => self.file(file).opens = None,
+        }
         let asked = self.last_stat(file, seen.call.pid);
         let asked = asked.filter(|asked| !asked.opened).map(|asked| {
             asked.opened = true;
@@ -283,6 +297,32 @@ impl Patterns {
                 ..OpenFileState::default()
             };
         }
+    }
+
+    /// Counts an open. From [`MANY`] opens on, each after the first is redundant. Fewer are common:
+    /// each program that a process executes opens the same libraries.
+    fn count_open(&mut self, file: u32, seen: &SeenCall<'_>) {
+        if is_device(seen) {
+            return;
+        }
+        let (pid, nanos) = (seen.call.pid, seen.call.nanos);
+        let held = self.file(file);
+        let before = held.opens.filter(|opens| opens.pid == pid);
+        let opens = OpenCount {
+            pid,
+            times: before.map_or(1, |opens| opens.times.saturating_add(1)),
+            nanos: before.map_or(0, |opens| opens.nanos + nanos),
+        };
+        held.opens = Some(opens);
+        let (calls, nanos) = match opens.times {
+            MANY => (MANY - 1, opens.nanos),
+            more if more > MANY => (1, nanos),
+            _ => return,
+        };
+        self.find(Pattern::RepeatedOpen, seen, calls.into());
+        let found = &mut self.found[Pattern::RepeatedOpen as usize];
+        found.calls += u64::from(calls);
+        found.nanos += nanos;
     }
 
     fn close(&mut self, seen: &SeenCall<'_>) {

@@ -22,11 +22,13 @@ pub enum Pattern {
     SmallSyncs,
     /// Many lookups in one directory by paths of several components, by one process.
     LongNames,
+    /// Many opens of one file by one process, without truncating or replacing it.
+    RepeatedOpen,
 }
 
 impl Pattern {
     /// All patterns, in the order of the enum.
-    pub const ALL: [Pattern; 9] = [
+    pub const ALL: [Pattern; 10] = [
         Pattern::StatOpenFstat,
         Pattern::RepeatedStat,
         Pattern::Miss,
@@ -36,6 +38,7 @@ impl Pattern {
         Pattern::SmallWrites,
         Pattern::SmallSyncs,
         Pattern::LongNames,
+        Pattern::RepeatedOpen,
     ];
 
     /// The name of the pattern in the JSON.
@@ -50,6 +53,7 @@ impl Pattern {
             Pattern::SmallWrites => "small-writes",
             Pattern::SmallSyncs => "small-syncs",
             Pattern::LongNames => "long-names",
+            Pattern::RepeatedOpen => "repeated-open",
         }
     }
 }

@@ -81,6 +81,17 @@ pub(super) struct File {
     pub(super) no_xattr: Option<u32>,
     /// The number of changes of the file.
     pub(super) changes: u32,
+    /// The opens by the last process that opened the file.
+    pub(super) opens: Option<OpenCount>,
+}
+
+/// The opens of a file by one process, since the file was last truncated or replaced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenCount {
+    pub(super) pid: u32,
+    pub(super) times: u32,
+    /// Nanoseconds of all opens except the first.
+    pub(super) nanos: u64,
 }
 
 /// The remembered state of an opened file.

@@ -327,6 +327,35 @@ fn calls_for_attributes_that_find_none() {
 }
 
 #[test]
+fn repeated_opens_of_one_file() {
+    const TIMES: u64 = 20;
+    let opens = |times: u64, flags: u64, between: fn(&mut CallingProcess)| {
+        let mut p = CallingProcess::new();
+        for _ in 0..times {
+            p.open("/d/x", flags, 3);
+            p.on("write", 3, [0, 9999, 0], 9999);
+            p.close(3);
+            between(&mut p);
+        }
+        p.ends(Pattern::RepeatedOpen, PatternFix::Buffer)
+    };
+    let many = u64::from(MANY);
+    assert_eq!(opens(many - 1, 0, |_| ()), (0, 0, None, 0));
+    let found = |times: u64| (times - 1, times - 1, example("/d/x"), 0);
+    assert_eq!(opens(many, 0, |_| ()), found(many));
+    // O_WRONLY | O_CREAT | O_APPEND: a log that is opened for each line.
+    assert_eq!(opens(TIMES, 0o2101, |_| ()), found(TIMES));
+    let replace = |p: &mut CallingProcess| {
+        p.does("renameat2", [CWD, 0, CWD, 0], Some("x"), 0);
+    };
+    assert_eq!(opens(TIMES, 0, replace), (0, 0, None, 0));
+    // O_WRONLY | O_CREAT | O_TRUNC
+    assert_eq!(opens(TIMES, 0o1101, |_| ()), (0, 0, None, 0));
+    // Each open by a new process.
+    assert_eq!(opens(TIMES, 0, |p| p.pid += 1), (0, 0, None, 0));
+}
+
+#[test]
 fn tiny_directories() {
     let mut p = CallingProcess::new();
     for (listed, more) in [

@@ -21,6 +21,7 @@ pub(crate) fn explain_pattern(pattern: Pattern) -> String {
         Pattern::LongNames => {
             "many lookups in one directory by long paths, whose leading components are looked up again"
         }
+        Pattern::RepeatedOpen => "a process opens the same file again and again",
     };
     format!("{}: {text}", pattern.name())
 }

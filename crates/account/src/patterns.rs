@@ -15,7 +15,8 @@ use gate::Errno;
 pub use self::kinds::{FoundPattern, Pattern, PatternFix};
 pub(crate) use self::memory::{AvoidedCalls, SeenCall};
 use self::memory::{
-    CallCost, File, LastStat, OpenCount, OpenFileState, READS, SMALL, SmallTransfers, WRITES,
+    CallCost, File, FileFrequencies, LastStat, OpenCount, OpenFileState, READS, SMALL,
+    SmallTransfers, WRITES,
 };
 use crate::prices::PriceKind;
 use meter::syscalls::Kind;
@@ -34,6 +35,7 @@ const MOST: usize = 16_384;
 #[derive(Debug, Default)]
 pub struct Patterns {
     found: [FoundPattern; Pattern::ALL.len()],
+    frequencies: [FileFrequencies; Pattern::ALL.len()],
     spared: [AvoidedCalls; PatternFix::ALL.len()],
     files: Vec<File>,
     /// The last stats of files by processes other than the last one, by file and process. Most
@@ -110,7 +112,11 @@ impl Patterns {
     fn find(&mut self, pattern: Pattern, seen: &SeenCall<'_>, count: u64) {
         let found = &mut self.found[pattern as usize];
         found.count += count;
-        if found.example.is_none() {
+        let is_example = match seen.file {
+            Some(file) => self.frequencies[pattern as usize].add(file, count),
+            None => found.example.is_none(),
+        };
+        if is_example {
             let name = seen.about.name.as_deref().or(seen.call.name);
             found.example = name.map(<[u8]>::to_vec);
         }

@@ -67,7 +67,7 @@ pub struct FoundPattern {
     pub calls: u64,
     /// Metered time of the redundant calls, in nanoseconds.
     pub nanos: u64,
-    /// The name of one file on which the pattern occurred.
+    /// The name of the file on which the pattern occurred most often; of several, the first.
     pub example: Option<Vec<u8>>,
 }
 

@@ -85,6 +85,33 @@ pub(super) struct File {
     pub(super) opens: Option<OpenCount>,
 }
 
+/// The occurrences of a pattern by file. The number of files is bounded by the ledger's table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileFrequencies {
+    /// The number of occurrences, by the index of the file.
+    counts: Vec<u32>,
+    /// The most frequent file, and its number of occurrences.
+    file: Option<u32>,
+    most: u32,
+}
+
+impl FileFrequencies {
+    /// Adds occurrences on a file. Returns whether the file has become the most frequent one.
+    pub(super) fn add(&mut self, file: u32, count: u64) -> bool {
+        let at = file as usize;
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, 0);
+        }
+        let times = &mut self.counts[at];
+        *times = times.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        if *times <= self.most {
+            return false;
+        }
+        self.most = *times;
+        self.file.replace(file) != Some(file)
+    }
+}
+
 /// The opens of a file by one process, since the file was last truncated or replaced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenCount {

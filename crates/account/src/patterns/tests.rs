@@ -303,6 +303,18 @@ fn look_ups_that_miss() {
 }
 
 #[test]
+fn the_example_is_the_most_frequent_file() {
+    let example_of = |paths: &[&str]| {
+        let mut p = CallingProcess::new();
+        paths.iter().for_each(|path| p.stat(path, -2));
+        p.ends(Pattern::Miss, PatternFix::CacheMisses).2
+    };
+    assert_eq!(example_of(&["x", "y", "y", "z", "x", "y"]), example("/d/y"));
+    // Of several equally frequent files, the first one.
+    assert_eq!(example_of(&["x", "y", "z"]), example("/d/x"));
+}
+
+#[test]
 fn calls_for_attributes_that_find_none() {
     let mut p = CallingProcess::new();
     p.does("lgetxattr", [0; 4], Some("x"), -61);

@@ -88,7 +88,8 @@ pub(crate) struct Account {
     pub(crate) meter: String,
     /// Examine the first N calls for files, directories and patterns
     ///
-    /// All calls are counted. Files, directories, patterns and savings are based on the first N.
+    /// All calls are counted. Files, directories and patterns are those of the first N calls, and
+    /// savings are extrapolated from these to all calls.
     #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 

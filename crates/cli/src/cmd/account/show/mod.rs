@@ -199,7 +199,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
     }
     if coverage.calls < account.calls() {
         put(format!(
-            "Files, directories, redundant calls and savings are of the first {} of {} calls (see --calls).",
+            "Files, directories and redundant calls are of the first {} of {} calls (see --calls); savings are extrapolated from these to all calls.",
             count(coverage.calls),
             count(account.calls())
         ));

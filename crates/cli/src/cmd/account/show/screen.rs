@@ -103,7 +103,8 @@ pub(crate) fn screen_text(
         end += &line(
             style,
             &format!(
-                "Directories and savings are of the first {examined} of {all} calls (--calls)."
+                "Directories are of the first {examined} of {all} calls (--calls), savings \
+                 extrapolated from these."
             ),
         );
     }
@@ -282,6 +283,7 @@ mod tests {
             "1.20 ms   120     20  10.0 µs openat",
             "   TIME CALLS ERRORS PER CALL DIRECTORY",
             "1.20 ms   120     20  10.0 µs /usr/bin/x",
+            "Directories are of the first 100 of 120 calls (--calls), savings extrapolated from these.",
             "--full prints all tables.",
         ] {
             assert!(

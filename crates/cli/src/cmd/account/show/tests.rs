@@ -146,6 +146,8 @@ fn report_as_text() {
         "100.0 1.20 ms   120     20     2 /usr/bin/x",
         "Waiting, not included in TIME and CALLS: pipes 3.00 s (20 calls).",
         "3.00 s    20      0   150 ms pipes",
+        "Files, directories and redundant calls are of the first 100 of 120 calls (see",
+        "--calls); savings are extrapolated from these to all calls.",
         "2 more (see --top)",
         "3 more (see --top)",
         "COUNT REDUNDANT   TIME PATTERN EXAMPLE",

@@ -4,8 +4,11 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
+use serde_json::json;
+
 use super::*;
 use crate::support::wait::{is_asleep, wait_until};
+use crate::support::{Need, require};
 
 #[test]
 fn errors_name_file_and_line() {
@@ -181,7 +184,38 @@ fn names_that_are_not_utf8_are_kept() {
 fn help_has_exit_statuses_and_examples() {
     let help = run(&mut fathom(["compare", "--help"])).exits(0);
     let text = String::from_utf8(help.stdout).unwrap();
-    for part in ["NAME_real", "--base", "--html", "Examples:", "Exit status:"] {
+    for part in [
+        "NAME_real",
+        "--base",
+        "--html",
+        "Examples:",
+        "Exit status:",
+        "0  done, whether figures changed or not",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn command_of_the_docs_for_ci_fails_if_a_figure_has_increased() {
+    const PAGE: &str = include_str!("../../docs/compare.md");
+    if !require(&[Need::Program("jq")]) {
+        return;
+    }
+    let command = PAGE.lines().find(|line| line.contains("jq -e"));
+    let script = command.unwrap().replacen("fathom", "\"$0\"", 1);
+    let dir = tempfile::tempdir().unwrap();
+    for (before, after, status) in [(2.0, 2.0, 0), (2.0, 8.0, 1), (8.0, 2.0, 0)] {
+        for (name, value) in [("before.json", before), ("after.json", after)] {
+            let figure = json!({"name": "mounts", "value": value, "unit": "", "spread": 0});
+            let file = json!({"schema": "fathom.survey/1", "result": {}, "figures": [figure], "gates": {}, "warnings": []});
+            std::fs::write(dir.path().join(name), file.to_string()).unwrap();
+        }
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(dir.path());
+        run(shell.arg(crate::support::fathom_path())).exits(status);
+        // The exit status of fathom itself is the same.
+        let files = ["before.json", "after.json"].map(|name| dir.path().join(name));
+        compare(&[&files[0], &files[1]]).exits(0);
     }
 }

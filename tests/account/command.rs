@@ -624,6 +624,7 @@ fn help_has_examples_and_exit_statuses() {
         "--by",
         "--prices",
         "--model",
+        ".result.gates",
     ] {
         assert!(help.contains(word), "no {word}: {help}");
     }

@@ -32,6 +32,9 @@ Options of fathom come before COMMAND; COMMAND and everything after it belong to
 const ATTACHING: &str = "\
 With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root and a kernel with BTF. -p also works without root, with the meter ptrace.";
 
+const GATES: &str = "\
+In the JSON, .result.gates has the system calls of the command, and .gates those of fathom itself.";
+
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
@@ -41,7 +44,7 @@ bpf     BPF programs on tracepoints; needs root, lowest overhead
 ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]
-#[command(before_help = first(EXAMPLES), after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
+#[command(before_help = first(EXAMPLES), after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, GATES, TABLE].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [OPTIONS]\n       fathom account --cgroup PATH | --system [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command to run, with its arguments

@@ -287,7 +287,8 @@ fn overhead_per_call(account: &AccountReport<'_>) -> String {
     const MUCH: f64 = 2e-6;
     let calls = account.calls().max(1) as f64;
     let each = account.metered.overhead.as_secs_f64() / calls;
-    let times = match account.is_estimate {
+    let is_priced = account.gates.values().any(|gate| gate.is_priced);
+    let times = match account.is_estimate && is_priced {
         true => "; times are calls x price",
         false => "",
     };

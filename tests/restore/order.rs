@@ -537,6 +537,49 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
     run(&mut fathom(words)).exits(0);
 }
 
+/// A PATH whose wildcards match only files is restored beside existing entries, unless an increment
+/// would remove an entry that the wildcards match.
+#[test]
+fn wildcards_for_files_do_not_need_an_empty_directory() {
+    let place = tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    dir(at("state"));
+    file(at("tree/sub/g"), 1);
+    for level in ["0", "1"] {
+        file(at("tree/f.log"), 1);
+        file(at("tree").join(format!("{level}.log")), 1);
+        let archive = format!("{level}.tar");
+        let words = [
+            "dump", "tree", "-q", "-o", &archive, "--level", level, "--state", "state",
+        ];
+        run(fathom(words).current_dir(place.path())).exits(0);
+        let to = dir(at("to").join(level));
+        let restore = |path: &str| {
+            let words = args!["restore", "--state", "state", "-C", &to, "--", path];
+            run(fathom(words).current_dir(place.path()))
+        };
+        file(to.join("tree/own"), 1);
+        file(to.join("tree/f.log"), 9);
+        restore("tree/*.log").exits(0);
+        assert!(to.join("tree/own").exists() && to.join("tree/0.log").exists());
+        assert_eq!(fs::metadata(to.join("tree/f.log")).unwrap().len(), 1);
+        file(to.join("tree/sub/own"), 1);
+        let ran = restore("tree/s*").exits(2);
+        assert!(
+            ran.stderr.contains("'tree/sub' exists and is not empty"),
+            "{ran}"
+        );
+        file(to.join("tree/own.log"), 1);
+        let ran = restore("tree/*.log").exits(if level == "0" { 0 } else { 2 });
+        assert_eq!(
+            ran.stderr.contains("'tree' exists and is not empty"),
+            level == "1",
+            "{ran}"
+        );
+        assert!(to.join("tree/own.log").exists());
+    }
+}
+
 /// The id does not include files that could not be read: an archive and its complete repetition can
 /// both be restored.
 #[test]

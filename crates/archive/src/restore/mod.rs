@@ -145,7 +145,7 @@ pub fn restore(
         }
     }
     if (are_chain || options.as_it_was) && !options.overwrite {
-        check_empty(options, &archives, &chosen, &dir)?;
+        check_empty(options, &archives, &mut chosen, &dir)?;
     }
     let top = Arc::new(dir);
     if options.dry_run {
@@ -213,7 +213,7 @@ fn default_workers(top: &Fd) -> usize {
 fn check_empty(
     options: &RestoreOptions,
     archives: &Archives,
-    chosen: &SelectedPaths,
+    chosen: &mut SelectedPaths,
     dir: &Fd,
 ) -> Result<(), Error> {
     let Some(first) = archives.names().first() else {
@@ -231,24 +231,31 @@ fn check_empty(
             .into_iter()
             .collect(),
     };
-    for place in places {
-        let path = clean(&place).map(|name| name.path).unwrap_or_default();
-        if chosen.check_mount(&path).is_err() {
-            continue;
-        }
-        let path = if path.is_empty() { b"." } else { &path[..] };
-        let Ok(here) = open_beneath(dir.as_fd(), path, Open::SCAN) else {
-            continue;
-        };
-        if !created::is_empty(&here) {
-            let kind = ErrorKind::NotEmpty {
-                entry: path.to_vec(),
-                are_chain: archives.are_chain,
-            };
-            return Err(Error::new(Action::RestoreInto, &options.dir, kind));
-        }
+    let path = |place: &Vec<u8>| clean(place).map(|name| name.path).unwrap_or_default();
+    let mut places: Vec<Vec<u8>> = places.iter().map(path).collect();
+    places.retain(|path| is_filled(chosen, dir, path));
+    if !places.is_empty()
+        && options.strip_components == 0
+        && chosen.has_wildcards()
+        && let Some(known) = chosen.find_conflicts(archives.names(), dir)
+    {
+        places = known;
     }
-    Ok(())
+    let Some(path) = places.into_iter().next() else {
+        return Ok(());
+    };
+    let kind = ErrorKind::NotEmpty {
+        entry: if path.is_empty() { b".".to_vec() } else { path },
+        are_chain: archives.are_chain,
+    };
+    Err(Error::new(Action::RestoreInto, &options.dir, kind))
+}
+
+/// Whether a path below DIR is a directory with entries, on a mount that answers.
+fn is_filled(chosen: &SelectedPaths, dir: &Fd, path: &[u8]) -> bool {
+    let at = if path.is_empty() { b"." } else { path };
+    chosen.check_mount(path).is_ok()
+        && open_beneath(dir.as_fd(), at, Open::SCAN).is_ok_and(|here| !created::is_empty(&here))
 }
 
 impl Restorer<'_> {

@@ -1,12 +1,15 @@
 //! Names in archives: validation and selection.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::directory::each_entry;
 use base::path::{below, components, split, trim_slashes};
-use gate::fs::{AtFlags, FileType, StatxMask};
-use gate::long::statx_long;
+use gate::Fd;
+use gate::fs::{AtFlags, FileType, Open, StatxMask};
+use gate::long::{open_beneath, statx_long};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
@@ -76,6 +79,8 @@ fn lists_earlier_files(dumpdir: &[u8]) -> bool {
 /// Renames of directories in order, as pairs of old and new name. The temporary directory is named
 /// by a NUL.
 pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
+
+type NameSet = BTreeSet<Vec<u8>>;
 
 /// The PATHs to restore; without any, everything is selected. PATHs are final names, valid after
 /// the last archive: a file with a different name in an earlier archive is restored under its final
@@ -315,6 +320,86 @@ impl SelectedPaths {
                 Err(Error::new(Action::Restore, &path, kind))
             }
         }
+    }
+
+    pub(super) fn has_wildcards(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    /// The name that a pattern matches: a final name, or a directory above it.
+    fn matched<'a>(&self, place: &'a [u8]) -> Option<&'a [u8]> {
+        let mut patterns = self.patterns.iter();
+        patterns.find_map(|(pattern, _)| pattern.find(place))
+    }
+
+    /// The directories below `dir` with entries that a restore would remove or mix with its own:
+    /// PATHs, directories that wildcards match, and directories of increments with an existing
+    /// entry that wildcards match and no archive has. `None` if an archive cannot be read twice or
+    /// to its end.
+    pub(super) fn find_conflicts(
+        &mut self,
+        archives: &[Vec<u8>],
+        dir: &Fd,
+    ) -> Option<Vec<Vec<u8>>> {
+        let found = self.find_matches(archives, dir);
+        self.turn = 0;
+        self.find_places();
+        let (names, purged) = found?;
+        let literal = self.trees.iter().enumerate();
+        let literal = literal.filter(|(at, _)| !self.patterns.iter().any(|(_, nth)| nth == at));
+        let whole = literal.map(|(_, path)| path).chain(&names);
+        let mut conflicts: Vec<_> = whole
+            .filter(|path| super::is_filled(self, dir, path))
+            .cloned()
+            .collect();
+        conflicts.extend(purged.into_iter().filter(|path| {
+            let at = if path.is_empty() { b"." } else { &path[..] };
+            let mut is_lost = false;
+            if let Ok(here) = open_beneath(dir.as_fd(), at, Open::SCAN) {
+                // A directory that cannot be read is not purged.
+                let _ = each_entry(&here, |entry| {
+                    let whole = joined(path, entry.name.to_bytes());
+                    let matched = self.matched(&whole);
+                    is_lost |= matched.is_some_and(|name| !names.contains(name));
+                });
+            }
+            is_lost
+        }));
+        Some(conflicts)
+    }
+
+    /// The names that wildcards match in the archives, and the existing directories below `dir`
+    /// from which increments remove unlisted entries.
+    fn find_matches(&mut self, archives: &[Vec<u8>], dir: &Fd) -> Option<(NameSet, NameSet)> {
+        let (mut names, mut purged) = (NameSet::new(), NameSet::new());
+        for archive in archives {
+            if !is_regular(archive) {
+                return None;
+            }
+            let mut input = Input::open(archive).ok()?;
+            if let Some(regions) = self.regions() {
+                input.narrow(regions);
+            }
+            while let Some(member) = input.next_or_resume().ok()? {
+                let place = clean(&member.path)
+                    .ok()
+                    .and_then(|name| self.place(&name.path));
+                let Some(place) = place else {
+                    continue;
+                };
+                if let Some(name) = self.matched(&place)
+                    && !names.contains(name)
+                {
+                    names.insert(name.to_vec());
+                }
+                if self.turn > 0 && member.dumpdir.is_some() && super::is_filled(self, dir, &place)
+                {
+                    purged.insert(place);
+                }
+            }
+            self.next_archive();
+        }
+        Some((names, purged))
     }
 
     /// Records the name that a pattern matched, so that a later archive can remove the file.

@@ -105,7 +105,7 @@ pub(crate) struct Restore {
     ///
     /// Increments remove files that they do not list. So without this option, several archives are
     /// restored only into a new or empty directory, and so is a single archive of --state, unless
-    /// each PATH is the name of a file. A single archive given by name is always restored. Existing
+    /// each PATH selects only files. A single archive given by name is always restored. Existing
     /// entries that are not in the archives stay, except in directories that an increment has: a
     /// status message names the removed ones.
     #[arg(long)]

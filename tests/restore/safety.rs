@@ -434,6 +434,51 @@ fn chain_is_not_restored_over_existing_files() {
     });
 }
 
+/// A member of an earlier archive that an existing directory is in the way of needs no warning if a
+/// later archive has a directory of its name, or removes the name.
+#[test]
+fn directories_in_the_way_of_outdated_members_are_no_failure() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let dump = |archive: &str, more: &[&str]| {
+        let words = ["dump", "s", "-q", "-o", archive, "--catalog", "c"];
+        run(fathom(words).args(more).current_dir(place.path())).exits(0);
+    };
+    for name in ["s/becomes", "s/goes", "s/above/goes", "s/stays"] {
+        dir(at(name).parent().unwrap());
+        std::os::unix::fs::symlink("target", at(name)).unwrap();
+        file(at("to").join(name).join("own"), 1);
+    }
+    dump("0.tar", &[]);
+    for name in ["s/becomes", "s/goes"] {
+        fs::remove_file(at(name)).unwrap();
+    }
+    fs::remove_dir_all(at("s/above")).unwrap();
+    file(at("s/becomes/inner"), 1);
+    dump("1.tar", &["--since", "c"]);
+    let restore = |more: &str| {
+        let words = args![
+            "restore",
+            "0.tar",
+            "1.tar",
+            "-C",
+            "to",
+            "--overwrite",
+            "--json",
+            more
+        ];
+        run(fathom(words).current_dir(place.path())).exits(1)
+    };
+    for more in ["--dry-run", "-j1"] {
+        let value = restore(more).json();
+        let warnings = value["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 1, "{more}: {value}");
+        assert_eq!(warnings[0]["path"], "s/stays", "{more}");
+        assert_eq!(value["result"]["skipped"], 1, "{more}");
+    }
+    assert!(at("to/s/becomes/inner").exists() && !at("to/s/goes").exists());
+}
+
 /// A second archive after the end of the first, as `cat` makes, is not skipped silently.
 #[test]
 fn concatenated_archives_are_reported() {

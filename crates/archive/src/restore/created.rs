@@ -93,6 +93,11 @@ impl Failures {
     /// created.
     const MOST: usize = 100_000;
 
+    /// Whether any path could not be restored, by this or an earlier archive.
+    pub(super) fn are_any(&self) -> bool {
+        self.any.load(Relaxed)
+    }
+
     pub(super) fn add(&self, path: &[u8]) {
         self.any.store(true, Relaxed);
         let mut paths = self.paths.lock();

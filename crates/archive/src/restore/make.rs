@@ -51,6 +51,9 @@ impl Restorer<'_> {
             let how = (inherited, self.is_later);
             let state = self.maker.give_early(&fd, path, member, is_new, how);
             self.push(name, fd, state);
+            if self.is_later && self.maker.failures.are_any() {
+                self.maker.remarks.supersede(path, false);
+            }
         }
         self.maker.counts.directories += u64::from(is_added);
         if let Some(dumpdir) = dumpdir {

@@ -173,7 +173,8 @@ impl Rehearsal<'_> {
             }
             let Some(member) = next? else { break };
             has_directory |= member.kind == MemberKind::Directory;
-            progress.members.fetch_add(1, Relaxed);
+            let number = progress.members.fetch_add(1, Relaxed);
+            self.remarks.set_member(number);
             if member.kind == MemberKind::Label {
                 continue;
             }
@@ -245,6 +246,9 @@ impl Rehearsal<'_> {
             return self.remarks.warn(&member.path, failure);
         }
         self.failed.remove(path);
+        if is_directory && self.is_later {
+            self.remarks.supersede(path, false);
+        }
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
             MemberKind::File => ("file", &mut counts.files),
@@ -599,6 +603,7 @@ impl Rehearsal<'_> {
                 continue;
             }
             self.report_step("remove", &whole, None);
+            self.remarks.supersede(&whole, true);
             let on_disk = self.count_on_disk(&whole);
             let (own, below) = self.made.remove(&whole);
             self.counts.removed += 1 + on_disk + below.len() as u64;

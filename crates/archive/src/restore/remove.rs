@@ -43,6 +43,9 @@ impl Maker<'_> {
         created: &CreatedPaths,
     ) {
         let removed = remove(here, most_open, name, path, created, &mut self.remarks);
+        if self.failures.are_any() {
+            self.remarks.supersede(path, true);
+        }
         self.counts.removed += removed;
         if removed > 0 && !created.has(path) {
             self.remarks.note_removed(path);

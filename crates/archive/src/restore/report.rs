@@ -1,5 +1,6 @@
 //! The result and the progress of a restore.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Warning;
@@ -8,6 +9,7 @@ use gate::fs::{FileType, Statx};
 use gate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::name::{ArchiveName, clean};
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
@@ -140,6 +142,9 @@ pub(super) struct RestoreMessages {
     warned_once: Vec<((Errno, NotRestored), usize)>,
     /// The number of the current member, by which warnings are sorted.
     member: u64,
+    /// Paths that a later archive has restored as directories, or removed, each with the number of
+    /// its member. A path that ends with a slash stands for everything below it.
+    superseded: HashMap<Vec<u8>, u64>,
 }
 
 impl RestoreMessages {
@@ -158,6 +163,34 @@ impl RestoreMessages {
     /// Sets the member, by number, to which further warnings belong.
     pub(super) fn set_member(&mut self, number: u64) {
         self.member = number;
+    }
+
+    /// Records that a later archive has restored a directory or removed an entry: warnings that a
+    /// directory was in the way of an earlier member no longer apply.
+    pub(super) fn supersede(&mut self, path: &[u8], is_removal: bool) {
+        self.superseded.insert(path.to_vec(), self.member);
+        if is_removal {
+            self.superseded.insert([path, b"/"].concat(), self.member);
+        }
+    }
+
+    /// Whether a later archive has restored a directory at the path of a member that a directory was
+    /// in the way of, or has removed the path.
+    fn is_superseded(&self, member: u64, warning: &Warning) -> bool {
+        let path = warning.path.as_deref().and_then(|path| clean(path).ok());
+        let Some(ArchiveName { path, .. }) = path
+            .filter(|_| warning.reason::<NotRestored>() == Some(&NotRestored::DirectoryInTheWay))
+        else {
+            return false;
+        };
+        let slashes = (0..path.len()).filter(|&at| path[at] == b'/');
+        let above = slashes.map(|at| &path[..=at]);
+        let mut keys = above.chain([&path[..]]);
+        keys.any(|key| {
+            self.superseded
+                .get(key)
+                .is_some_and(|&later| later >= member)
+        })
     }
 
     pub(super) fn warn(&mut self, path: &[u8], failure: impl Into<Failure>) {
@@ -251,6 +284,16 @@ impl RestoreMessages {
         counts.subtract(self.gone);
         if let (count @ 1.., first) = std::mem::take(&mut self.removed_existing) {
             self.note(Note::RemovedExisting(count, first));
+        }
+        // After a rename, the path of a warning may be that of a different file.
+        if counts.renamed == 0 && !self.superseded.is_empty() {
+            let mut warnings = std::mem::take(&mut self.warnings);
+            let count = warnings.len();
+            warnings.retain(|(member, warning)| !self.is_superseded(*member, warning));
+            counts.skipped = counts
+                .skipped
+                .saturating_sub((count - warnings.len()) as u64);
+            self.warnings = warnings;
         }
         self.warnings.sort_by_key(|(member, _)| *member);
         self.notes.sort_unstable();

@@ -205,3 +205,41 @@ fn error_about_many_sources_is_short() {
     let message = "it describes 'f000', 'f001', 'f002' and 497 more, not the given SRC";
     assert!(ran.stderr.contains(message), "{ran}");
 }
+
+/// A missing SRC is a warning, and the others are dumped. A dump with a catalog is refused, and the
+/// chain keeps the files of the SRC.
+#[test]
+fn a_missing_source_of_several_is_a_warning() {
+    let place = tempfile::tempdir().unwrap();
+    let of = |name: &str| place.path().join(name);
+    file(of("a/f"), 1);
+    file(of("b/f"), 1);
+    dir(of("state"));
+    let dump = |line: &str| run(fathom(line.split(' ')).current_dir(place.path()));
+    let level = |number: u32| {
+        dump(&format!(
+            "dump a b -q -o {number}.tar --level {number} --state state"
+        ))
+    };
+    level(0).exits(0);
+    std::fs::rename(of("b"), of("elsewhere")).unwrap();
+    for more in ["-o x.tar", "--no-output", "--dry-run"] {
+        let ran = dump(&format!("dump a b {more} --json")).exits(1).json();
+        assert_eq!(ran["warnings"][0]["path"], "b", "{ran}");
+    }
+    let listed = dump("list x.tar").exits(0).stdout;
+    assert!(String::from_utf8(listed).unwrap().contains("a/f"));
+    dump("dump none b -o y.tar").refused();
+    assert!(!of("y.tar").exists());
+    let ran = level(1).refused();
+    assert!(
+        ran.stderr.contains("'b'") && ran.stderr.contains("every SRC must exist"),
+        "{ran}"
+    );
+    std::fs::rename(of("elsewhere"), of("b")).unwrap();
+    file(of("a/g"), 1);
+    level(1).exits(0);
+    dir(of("to"));
+    dump("restore -q --state state -C to").exits(0);
+    assert!(of("to/b/f").exists() && of("to/a/g").exists());
+}

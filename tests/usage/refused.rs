@@ -192,7 +192,8 @@ dump f -o x.tar --level 1 --state s --catalog c
 dump f --no-output --catalog c
 dump f -o - --json
 dump missing -o x.tar
-dump f missing -o x.tar
+dump f missing -o x.tar --catalog c => 'missing' && every SRC must exist
+dump f missing -o x.tar --level {0,1} --state s => 'missing' && every SRC must exist
 dump f/g -o x.tar
 dump f -o missing/x.tar
 dump f -o .

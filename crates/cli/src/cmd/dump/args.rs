@@ -50,7 +50,8 @@ pub(crate) struct Dump {
     /// The files and directories to archive
     ///
     /// Directories are archived with everything below them. A symbolic link is archived itself,
-    /// unless a slash follows it.
+    /// unless a slash follows it. If one of several SRCs does not exist, a warning says so, and the
+    /// others are archived; with --state, --since or --catalog the dump fails.
     #[arg(
         required_unless_present_any = ["prune", "keep_full", "yes", "files_from"],
         conflicts_with = "prune",

@@ -4,9 +4,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use archive::WarningKind;
 use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
+use base::Warning;
 use catalog::Options;
+use gate::Errno;
+use gate::fs::{AtFlags, StatxMask};
+use gate::long::statx_long;
+use mounts::listed::is_gone;
 use walk::ReachableMounts;
 use walk::entry::relative;
 
@@ -68,6 +74,39 @@ pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Resu
     };
     options.around = Some(Arc::new(around));
     Ok(())
+}
+
+/// Removes SRCs that do not exist and returns a warning for each, like restic. If no SRC exists, all
+/// are kept, so that the dump fails.
+pub(super) fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let is_absent = |path: &[u8]| statx_long(path, at, StatxMask::TYPE).is_err_and(is_gone);
+    let (absent, present): (Vec<_>, Vec<_>) =
+        sources.iter().cloned().partition(|path| is_absent(path));
+    if present.is_empty() {
+        return Vec::new();
+    }
+    *sources = present;
+    let warning = |path: &Vec<u8>| Warning::about(path, WarningKind::DoesNotExist);
+    absent.iter().map(warning).collect()
+}
+
+/// Removes SRCs that do not exist from a dump without catalogs, and returns a warning for each.
+///
+/// # Errors
+/// A dump with a catalog lacks a SRC: increments based on the catalog would remove its files, or be
+/// refused.
+pub(super) fn skip_absent(options: &mut DumpOptions, args: &Args) -> Result<Vec<Warning>, Error> {
+    let absent = take_absent(&mut options.sources);
+    let has_catalog = options.since.is_some() || options.catalog.is_some() || args.state.is_some();
+    match absent.first().and_then(|warning| warning.path.as_deref()) {
+        Some(path) if has_catalog => {
+            let hint = "with --state, --since or --catalog every SRC must exist, because an \
+                        increment cannot record that a SRC is missing: omit it, or dump it separately";
+            Err(Error::read("cannot dump", path, Errno::ENOENT, hint))
+        }
+        _ => Ok(absent),
+    }
 }
 
 /// Refuses `--shard`, by which fathom walk divides a tree. A renamed entry can belong to a

@@ -8,6 +8,7 @@ use archive::account::{GatherCost, Unavailable, measure};
 use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
+use base::Warning;
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
 use team::Team;
@@ -15,7 +16,7 @@ use walk::{Diagnostics, ExplainedPlan};
 
 use super::automatic::{self, PruningPlan};
 use super::map::MapFile;
-use super::options::{SCHEMA, dump_options, find_silent_mounts};
+use super::options::{SCHEMA, dump_options, find_silent_mounts, skip_absent};
 use super::parts::{self, Parts, add, numbers};
 use super::show::costs::account_text;
 use super::show::{self, DumpReport, GatherChoice, PruneResult};
@@ -59,9 +60,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     reported_by_first(&*team, dump_all(args, prepared, start, &*team, out))
 }
 
-/// Does what must precede the first thread. Returns the options of the dump and the file of
-/// `--map`.
-fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
+/// The options of a dump, the file of `--map`, and the warnings about missing SRCs.
+type Prepared = (DumpOptions, Option<Vec<u8>>, Vec<Warning>);
+
+/// Does what must precede the first thread.
+fn prepare(args: &Args, is_job: bool) -> Result<Prepared, Error> {
     match is_job {
         true if ranks::are_several() => parts::check(args)?,
         true => {}
@@ -76,13 +79,18 @@ fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), 
     if !args.explain {
         find_silent_mounts(args, &mut options)?;
     }
-    Ok((options, map))
+    // The ranks of an MPI job must have the same SRCs, and may run on different machines.
+    let absent = match args.explain || is_job {
+        true => Vec::new(),
+        false => skip_absent(&mut options, args)?,
+    };
+    Ok((options, map, absent))
 }
 
 /// Dumps the sources. Each rank of an MPI job writes a part, and rank 0 reports for all ranks.
 fn dump_all(
     args: &Args,
-    prepared: Result<(DumpOptions, Option<Vec<u8>>), Error>,
+    prepared: Result<Prepared, Error>,
     start: Instant,
     team: &dyn Team,
     out: &Out,
@@ -94,7 +102,7 @@ fn dump_all(
         (true, true) => parts::check_full(args),
         (false, true) => Ok(()),
     };
-    let (mut options, map) = agree(team, checked.and(prepared))?;
+    let (mut options, map, absent) = agree(team, checked.and(prepared))?;
     if team.rank() == 0 {
         args.excludes.globs.note_unmatched(&options.sources, out);
     }
@@ -102,7 +110,7 @@ fn dump_all(
         return explain(args, out);
     }
     if args.dry_run {
-        return dry_run(args, &options, out);
+        return dry_run(args, &options, absent, out);
     }
     let (mut account, mut pruning, mut kept) = (None, None, None);
     let mut summary = match are_parts {
@@ -120,7 +128,7 @@ fn dump_all(
         add_facts(&summary, out);
         pruning = automatic::prune(args, &options, &mut summary.warnings);
     }
-    let warnings = std::mem::take(&mut summary.warnings);
+    let warnings = [absent, std::mem::take(&mut summary.warnings)].concat();
     let own = numbers(&mut summary).map(|number| *number);
     let Some(all) = tell_first(team, own, summary.entries, warnings) else {
         return Ok(0);
@@ -247,7 +255,7 @@ fn option_of_prune(args: &Args) -> Option<&'static str> {
 
 /// Prints what would be dumped, and which dumps would be removed afterwards. With a state directory
 /// and without `--level`, estimates a dump of every level.
-fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
+fn dry_run(args: &Args, options: &DumpOptions, absent: Vec<Warning>, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
     let foreseen = automatic::forecast(args, options, out)?;
     let state = args.state.as_deref().filter(|_| args.level.is_none());
@@ -274,7 +282,8 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
             None => Ok(()),
         }
     };
-    out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
+    let warnings = [absent, diagnostics.take_warnings()].concat();
+    out.report(SCHEMA, &report, &warnings, print_text)
 }
 
 /// Prints the dumps of a state directory that are no longer needed; with `--yes`, removes them.

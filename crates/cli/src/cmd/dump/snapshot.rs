@@ -20,22 +20,17 @@ mod with_restic {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use archive::WarningKind;
     use archive::dump::Progress;
     use archive::gather::gather;
     use archive::increment::unread::UnreadEntries;
     use archive::snapshot::{SnapshotCatalog, TreeState};
-    use base::Warning;
     use catalog::since::GoneMount;
-    use gate::fs::{AtFlags, StatxMask};
-    use gate::long::statx_long;
-    use mounts::listed::is_gone;
     use restic::{DeviceIds, Repository, SnapshotOptions};
     use show::name::printable;
     use walk::{Diagnostics, Moment};
 
     use super::super::environment::{repository_options, snapshot_host};
-    use super::super::options::{dump_options, find_silent_mounts};
+    use super::super::options::{dump_options, find_silent_mounts, take_absent};
     use super::super::show::snapshot::{SnapshotReport, note_repository, summary};
     use super::{Args, Error};
     use crate::error::Outcome;
@@ -162,20 +157,5 @@ mod with_restic {
             out.note(summary(&report));
             Ok(())
         })
-    }
-
-    /// Removes sources that do not exist and returns a warning for each, like restic. If no source
-    /// exists, all are kept, so that the dump fails.
-    fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let is_absent = |path: &[u8]| statx_long(path, at, StatxMask::TYPE).is_err_and(is_gone);
-        let (absent, present): (Vec<_>, Vec<_>) =
-            sources.iter().cloned().partition(|path| is_absent(path));
-        if present.is_empty() {
-            return Vec::new();
-        }
-        *sources = present;
-        let warning = |path: &Vec<u8>| Warning::about(path, WarningKind::DoesNotExist);
-        absent.iter().map(warning).collect()
     }
 }

@@ -442,6 +442,10 @@ fn full_disk() {
                     is.len(),
                     wanted.len()
                 );
+                // The error is printed once, with the number of files that it concerns.
+                let ran = run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(1);
+                let lines = ran.stderr.matches("No space left on device").count();
+                assert!(lines == 2 && ran.stderr.contains(" more warning"), "{ran}");
                 let more = if what == "bytes" {
                     c"size=8m"
                 } else {

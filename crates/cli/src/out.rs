@@ -266,22 +266,30 @@ impl Out {
         }
     }
 
-    /// Prints warnings on stderr, also with `--json`, where the JSON has the same warnings.
+    /// Prints warnings on stderr, also with `--json`, where the JSON has the same warnings. A full
+    /// disk fails for every further file, so without `-v` only the first of these warnings is
+    /// printed, with the number of the others.
     pub(crate) fn warn(&self, warnings: &[Warning]) {
         const MOST: usize = 20;
         let most = if self.verbose { usize::MAX } else { MOST };
         let mut hints = BTreeSet::new();
-        for warning in warnings.iter().take(most) {
+        let mut full = Vec::new();
+        let printed = warnings.iter();
+        let printed = printed.filter(|it| self.verbose || !is_repeated(it, &mut full));
+        let printed: Vec<&Warning> = printed.collect();
+        for &warning in printed.iter().take(most) {
             // Print a hint that several warnings share only once.
             let hint = hint(warning).filter(|hint| hints.insert(hint.to_string()));
             write_message(&warning_text(warning), &hint.unwrap_or_default());
         }
-        if warnings.len() > most {
-            let rest = warnings.len() - most;
-            write_message(
-                &format!("{rest} more warnings"),
-                "use -v to print all of them",
-            );
+        let all = "use -v to print all of them";
+        for (errno, more) in full.into_iter().filter(|(_, more)| *more > 0) {
+            let more = plural(more, "more warning", "more warnings");
+            write_message(&format!("{more}: {errno}"), all);
+        }
+        if printed.len() > most {
+            let rest = printed.len() - most;
+            write_message(&format!("{rest} more warnings"), all);
         }
     }
 
@@ -354,6 +362,25 @@ fn table_style(stream: &(impl IsTerminal + AsFd), color: ColourMode) -> TableSty
         width: has_width.then(width),
         tree: false,
         color: color.is_wanted(stream),
+    }
+}
+
+/// Whether an earlier warning was about the same full disk or exceeded quota. Counts the warnings
+/// after the first of each errno.
+fn is_repeated(warning: &Warning, full: &mut Vec<(Errno, u64)>) -> bool {
+    let errno = warning.errno;
+    let Some(errno) = errno.filter(|it| matches!(*it, Errno::ENOSPC | Errno::EDQUOT)) else {
+        return false;
+    };
+    match full.iter_mut().find(|(known, _)| *known == errno) {
+        Some((_, more)) => {
+            *more += 1;
+            true
+        }
+        None => {
+            full.push((errno, 0));
+            false
+        }
     }
 }
 

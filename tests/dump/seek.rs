@@ -517,7 +517,8 @@ fn increments_follow_a_damaged_full_dump() {
     let ran = restore_into(&out, &[&full, &increment], &[], 1);
     assert!(ran.stderr.contains(CONTINUED), "{ran}");
     assert!(
-        ran.stderr.contains("should exist from an earlier archive"),
+        ran.stderr
+            .contains("should exist from an earlier archive, and may be in its damaged part"),
         "{ran}"
     );
     let [before, made, whole] =
@@ -526,6 +527,30 @@ fn increments_follow_a_damaged_full_dump() {
     let new = ["./d00/f000", "./d01/new"].map(PathBuf::from);
     expected.retain(|name, _| before.contains_key(name) || new.contains(name));
     assert!(made == expected, "{:?}", made.keys());
+}
+
+/// If the contents of a file with two names are damaged, the warnings say so, and not that an archive
+/// of the chain is missing.
+#[test]
+fn hard_links_to_a_damaged_file_are_not_of_a_missing_archive() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = large_tree(place.path(), 20);
+    for (n, at) in [(0, 1 << 20), (10, 3 << 20)] {
+        let name = format!("d00/f{n:03}");
+        fs::hard_link(tree.join(&name), tree.join(format!("d01/link{n:03}"))).unwrap();
+        let [full, increment] = ["0.tar.zst", "1.tar.zst"].map(|name| place.path().join(name));
+        dump(&tree, &full, &["--catalog", "c.parquet"]).exits(0);
+        fs::write(tree.join("d00/new"), "new").unwrap();
+        fs::write(tree.join("d01/new"), format!("{n}")).unwrap();
+        dump(&tree, &increment, &["--since", "c.parquet"]).exits(0);
+        damage_frame(&full, at);
+        let out = place.path().join(format!("out{n}"));
+        let ran = restore_into(&out, &[&full, &increment], &[], 1);
+        assert!(ran.stderr.contains("damaged"), "{ran}");
+        assert!(!ran.stderr.contains("is an archive missing"), "{ran}");
+        assert!(!ran.stderr.contains("does not exist"), "{ran}");
+        fs::remove_file(tree.join("d00/new")).unwrap();
+    }
 }
 
 /// Sets the type of the second block of the first frame to the reserved one: only the first 512

@@ -77,6 +77,7 @@ impl Restorer<'_> {
         }
         for link in missing.into_iter().flat_map(|target| target.names) {
             let failure = self.no_contents(&link.target);
+            let failure = failure.of_target(self.chosen.is_incomplete);
             self.link_failed(&link, failure);
         }
         self.number = number;
@@ -105,6 +106,7 @@ impl Restorer<'_> {
                     Err(RestoreFailure::One(failure)) => self.link_failed(first, failure),
                     Err(RestoreFailure::All(error)) => {
                         input.skip_damage(error)?;
+                        self.has_damaged_data = true;
                         self.link_failed(first, NotRestored::DamagedData.into());
                     }
                 }

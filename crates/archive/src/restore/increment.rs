@@ -225,12 +225,15 @@ impl Restorer<'_> {
                 (Code::Y | Code::N | Code::D | Code::R | Code::T | Code::X, _) => {}
             }
         }
+        // Warnings already name the files whose data is damaged, and the hard links to them.
+        if self.has_damaged_data {
+            missing.retain(|name| !self.maker.failures.has(&joined(path, name)));
+        }
         if let Some((first, others)) = missing.split_first() {
-            let (first, others) = (first.to_vec(), others.len() as u64);
+            let entries = (*first, others.len() as u64);
+            let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
             let path = if path.is_empty() { b"." } else { path };
-            self.maker
-                .remarks
-                .warn(path, NotRestored::MissingEntries { first, others });
+            self.maker.remarks.warn(path, reason);
         }
         let most_open = self.trail.most_open();
         for entry in present.iter().filter(|entry| !entry.stays) {

@@ -312,6 +312,7 @@ impl Restorer<'_> {
                         self.chosen.is_incomplete = true;
                         return Err(error);
                     }
+                    self.has_damaged_data = true;
                     self.maker.counts.skipped += 1;
                     self.maker.remarks.warn(&path, NotRestored::DamagedData);
                 }

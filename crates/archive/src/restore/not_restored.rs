@@ -75,6 +75,9 @@ pub enum NotRestored {
     BadLink(BadName),
     #[error("not restored: hard link to '{}', which does not exist", shown(.0))]
     NoSuchTarget(Vec<u8>),
+    /// Like [`NotRestored::NoSuchTarget`], after members of an archive were lost.
+    #[error("not restored: hard link to '{}', which may be in the damaged part of the archive", shown(.0))]
+    LostTarget(Vec<u8>),
     #[error("not restored: hard link to '{}', which was not restored", shown(.0))]
     LinkTarget(Vec<u8>),
 
@@ -114,6 +117,9 @@ pub enum NotRestored {
     NotListed,
     #[error("{} should exist from an earlier archive: is an archive missing?", missing(.first, *.others))]
     MissingEntries { first: Vec<u8>, others: u64 },
+    /// Like [`NotRestored::MissingEntries`], after members of an archive were lost.
+    #[error("{} should exist from an earlier archive, and may be in its damaged part", missing(.first, *.others))]
+    LostEntries { first: Vec<u8>, others: u64 },
     #[error("not removed, because a directory could not be renamed before")]
     KeptAfterRename,
     /// The list of renames was in the damaged part of an increment.
@@ -132,6 +138,20 @@ pub enum NotRestored {
     /// Number of warnings dropped for lack of memory.
     #[error("and {0} more warnings")]
     MoreThanFit(u64),
+}
+
+impl NotRestored {
+    /// The reason for entries that an increment lists as unchanged, but that do not exist.
+    pub(super) fn missing_entries(
+        (first, others): (&[u8], u64),
+        is_incomplete: bool,
+    ) -> NotRestored {
+        let first = first.to_vec();
+        match is_incomplete {
+            true => NotRestored::LostEntries { first, others },
+            false => NotRestored::MissingEntries { first, others },
+        }
+    }
 }
 
 fn missing(first: &[u8], others: u64) -> String {
@@ -177,6 +197,16 @@ impl Failure {
     pub(super) fn call(gate: Gate, errno: Errno, reason: NotRestored) -> Failure {
         let call = Some((gate, errno));
         Failure { call, reason }
+    }
+
+    /// The same failure; after members of an archive were lost, a missing target may be one of them.
+    pub(super) fn of_target(self, is_incomplete: bool) -> Failure {
+        match self.reason {
+            NotRestored::NoSuchTarget(target) if is_incomplete => {
+                NotRestored::LostTarget(target).into()
+            }
+            reason => Failure { reason, ..self },
+        }
     }
 
     pub(super) fn into_warning(self, path: &[u8]) -> Warning {

@@ -441,7 +441,7 @@ impl Rehearsal<'_> {
             for path in paths {
                 self.counts.skipped += 1;
                 let failure = match self.existing_type(&target) {
-                    None => no_target(&target, Errno::ENOENT),
+                    None => no_target(&target, Errno::ENOENT).of_target(self.chosen.is_incomplete),
                     Some(_) => NotRestored::LinkTarget(target.clone()).into(),
                 };
                 self.remarks.warn(&path, failure);
@@ -581,8 +581,8 @@ impl Rehearsal<'_> {
             }
         }
         if let Some((first, others)) = missing.split_first() {
-            let (first, others) = (first.to_vec(), others.len() as u64);
-            let reason = NotRestored::MissingEntries { first, others };
+            let entries = (*first, others.len() as u64);
+            let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
             self.remarks.warn(or_dot(path), reason);
         }
         let mut gone: Vec<Vec<u8>> = Vec::new();

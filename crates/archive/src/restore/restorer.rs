@@ -53,6 +53,8 @@ pub(super) struct Restorer<'a> {
     /// Set when a directory could not be renamed: the archives no longer list it by its old name.
     /// From then on nothing is removed.
     pub(super) keeps_all: bool,
+    /// Whether a file was not restored because its data is damaged.
+    pub(super) has_damaged_data: bool,
 }
 
 impl Drop for Restorer<'_> {
@@ -86,6 +88,7 @@ impl<'a> Restorer<'a> {
             instead: HashMap::new(),
             is_later: false,
             keeps_all: false,
+            has_damaged_data: false,
         }
     }
 

@@ -157,8 +157,8 @@ fn levels_are_based_on_lower_levels() {
     });
 }
 
-/// Without a dump of a lower level, everything is dumped. Without the state directory, or with an
-/// invalid level, nothing is.
+/// Without a dump of a lower level, everything is dumped. A missing state directory is created if the
+/// directory above it exists. With an invalid level, nothing is dumped.
 #[test]
 fn level_without_lower_levels_is_a_full_dump() {
     if !require(&NEEDS) {
@@ -167,8 +167,18 @@ fn level_without_lower_levels_is_a_full_dump() {
     on(Some(EXT4[0]), |at, ground| {
         file(at.join("tree/f"), 1);
         let archive = ground.join("a.tar");
-        level(at, &ground.join("none"), &archive, 1).refused();
+        level(at, &ground.join("none/deep"), &archive, 1).refused();
         assert!(!archive.exists());
+        let new = ground.join("new");
+        let words = args!["dump", "tree", "--dry-run", "--level", "1", "--state", &new];
+        run(fathom(words).current_dir(at)).exits(0);
+        assert!(!new.exists());
+        let ran = level(at, &new, &ground.join("first.tar"), 1).exits(0);
+        assert!(
+            ran.stderr.contains("state directory '") && ran.stderr.contains("' created"),
+            "{ran}"
+        );
+        assert_eq!(catalogs(&new), [0]);
         let state = dir(ground.join("state"));
         let ran = level(at, &state, &archive, 4).exits(0);
         assert!(ran.json()["result"]["since"].is_null());

@@ -191,8 +191,10 @@ fn check_mounted(state: &[u8]) -> Result<()> {
 /// Creates a state directory with mode 0700. Returns `false` if it exists already.
 ///
 /// # Errors
-/// The parent does not exist.
-fn create_state(state: &[u8]) -> Result<bool> {
+/// The parent does not exist, or the directory is on a file system of /etc/fstab that is not
+/// mounted.
+pub fn create_state(state: &[u8]) -> Result<bool> {
+    check_mounted(state)?;
     let Some((dir, name)) = parent_of_missing(state)? else {
         return Ok(false);
     };
@@ -212,7 +214,6 @@ impl AutomaticOptions<'_> {
     /// # Errors
     /// The directory cannot be used, or another dump is using it.
     pub fn choose(&self) -> Result<Automatic> {
-        check_mounted(self.state)?;
         let is_created = create_state(self.state)?;
         let (mut history, lock) = History::open(self.state)?;
         // A failed removal only gives a warning, since it does not prevent the dump.

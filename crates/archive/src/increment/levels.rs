@@ -32,7 +32,8 @@ impl Level {
         above_all.base()
     }
 
-    /// The base catalog: that of the highest lower level that has one; `None` for a full dump.
+    /// The base catalog: that of the highest lower level that has one; `None` for a full dump, and
+    /// without a state directory, which the dump creates.
     pub(crate) fn base(&self) -> Result<Option<Vec<u8>>, Error> {
         if remote::is_remote(&self.state) {
             for path in (0..self.number).rev().map(|number| self.path(number)) {
@@ -44,7 +45,10 @@ impl Level {
             }
             return Ok(None);
         }
-        let dir = self.open()?;
+        let dir = match self.open() {
+            Err(error) if error.errno() == Some(Errno::ENOENT) => return Ok(None),
+            opened => opened?,
+        };
         for number in (0..self.number).rev() {
             match statx(
                 &dir,

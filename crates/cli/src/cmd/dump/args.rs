@@ -199,8 +199,8 @@ pub(crate) struct Dump {
     /// Without -o and --level, fathom names the archive in DIR after SRC, the time in UTC and the
     /// level, and chooses the level: 0 (everything), or 1 (what changed since the last dump of
     /// level 0). DIR is created if the directory above it exists. Only one dump at a time can use
-    /// it. With -o and --level, DIR must exist, and has the catalogs of the levels. With --restic,
-    /// it has the catalog of the last snapshot.
+    /// it. With -o and --level, it has the catalogs of the levels. With --restic, DIR must exist, and
+    /// has the catalog of the last snapshot.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     pub(crate) state: Option<OsString>,
     /// Make every Nth dump full, the others incremental [default: 7]

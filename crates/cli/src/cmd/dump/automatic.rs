@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
-use archive::increment::automatic::{Automatic, AutomaticOptions, FullReason};
+use archive::increment::automatic::{Automatic, AutomaticOptions, FullReason, create_state};
 use archive::increment::history::History;
 use archive::increment::record::{ArchiveStatus, DumpRecord};
 use archive::increment::retention::{NextDump, Policy, RetainedDumps, not_pruned};
@@ -128,9 +128,15 @@ fn take(chosen: Automatic, options: &mut DumpOptions) {
     options.automatic = Some(Arc::new(chosen));
 }
 
-/// If no option gives the name and level of the dump, chooses both from the state directory.
+/// If no option gives the name and level of the dump, chooses both from the state directory. Creates
+/// a missing state directory, also with `--level`.
 pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
     let Some(state) = state(args) else {
+        if let Some(level) = &options.level
+            && create_state(&level.state)?
+        {
+            out.note(show::created(&level.state));
+        }
         return Ok(());
     };
     let chosen = dumps_in(state, args, &options.sources).choose()?;

@@ -327,6 +327,12 @@ fn files_that_the_archive_lacks_are_reported() {
                 ),
                 all[..1]
             );
+            // A glob with a slash at its beginning matches the whole name.
+            let exclude = ["--exclude", "/tree/d/n*", "--exclude", "/d/link"];
+            assert_eq!(
+                not_in_it(&at, "archive.tar", &exclude),
+                [all[0], all[1], all[3]]
+            );
             assert_eq!(not_in_it(&at, "gnu.tar", &[]), all[1..]);
             let said =
                 run(fathom(["verify", "archive.tar", "--against", "."]).current_dir(&at)).exits(1);

@@ -89,7 +89,7 @@ impl SortedNames {
     pub(crate) fn without_excluded(mut self, filter: &Filter) -> SortedNames {
         let mut matcher = filter.matcher();
         self.names
-            .retain(|name| !is_excluded(&mut matcher, b"", name));
+            .retain(|name| !is_excluded(&mut matcher, b"/", name));
         self
     }
 

@@ -20,6 +20,10 @@ use super::tree::{SilentMounts, Tree};
 use crate::gather::SortedNames;
 use crate::warning::WarningKind;
 
+/// Prefix of member names for globs: a glob that begins with a slash, as for a dump of an absolute
+/// SRC, matches the whole name, which has no slash at its beginning.
+const ROOT: &[u8] = b"/";
+
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
     /// Device and inode of the archive files.
@@ -74,7 +78,7 @@ impl Tree {
             }
         }
         let mut matcher = skipped.filter.matcher();
-        matcher.enter(&path);
+        matcher.enter(&joined(ROOT, &path));
         for name in names.iter().filter(|name| matcher.keeps(name.to_bytes())) {
             warn_of_unknown(&path, &dir, name, skipped, &mut tell);
         }
@@ -117,7 +121,7 @@ impl Tree {
             left[from..].reverse();
             // A mount point that the dump did not enter is an empty directory in the archive.
             if is_dumped && (has_known || !listed.is_mounted) {
-                matcher.enter(&path);
+                matcher.enter(&joined(ROOT, &path));
                 let others = others.into_iter();
                 for name in others.filter(|name| matcher.keeps(name.to_bytes())) {
                     warn_of_unknown(&path, &listed.dir, name, skipped, &mut tell);

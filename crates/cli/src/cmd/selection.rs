@@ -68,14 +68,15 @@ impl Globs {
         Ok(globs)
     }
 
-    /// Prints a status message for each glob of --exclude that matches no path below `dirs`, by its
-    /// beginning. Lists of globs are often shared by many directories, so theirs are not checked.
+    /// Prints a status message for each glob of --exclude that matches no path below `dirs`, or
+    /// without `dirs` no member name with a slash before it, by its beginning. Lists of globs are
+    /// often shared by many directories, so theirs are not checked.
     pub(crate) fn note_unmatched(&self, dirs: &[Vec<u8>], out: &Out) {
         for glob in self.exclude.iter().map(|glob| glob.as_bytes()) {
             if !may_match(glob, dirs) {
                 let begin = match dirs.first() {
                     Some(dir) => format!("the paths of this run begin with {}", quoted(dir)),
-                    None => "the names in an archive begin without it".to_owned(),
+                    None => "the names in an archive have no . or .. components".to_owned(),
                 };
                 out.note(format_args!(
                     "--exclude {} matches nothing: {begin}",
@@ -110,7 +111,7 @@ fn may_match(glob: &[u8], dirs: &[Vec<u8>]) -> bool {
     };
     let first = glob.split(|byte| *byte == b'/').next().unwrap_or_default();
     match (glob.contains(&b'/'), first) {
-        (true, b"") => dirs.iter().any(is_in),
+        (true, b"") => dirs.is_empty() || dirs.iter().any(is_in),
         (true, b"." | b"..") => dirs
             .iter()
             .any(|dir| dir.split(|byte| *byte == b'/').any(|name| name == first)),
@@ -203,5 +204,7 @@ mod tests {
             let dirs = [dir.as_bytes().to_vec()];
             assert_eq!(may_match(glob.as_bytes(), &dirs), expected, "{glob} {dir}");
         }
+        // The member names of an archive.
+        assert!(may_match(b"/srv/www", &[]) && !may_match(b"./www", &[]));
     }
 }

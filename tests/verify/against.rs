@@ -851,3 +851,28 @@ fn a_relative_source_is_compared_below_the_root() {
     let member = member.strip_prefix("/").unwrap();
     assert!(ran.stderr.contains(member.to_str().unwrap()), "{ran}");
 }
+
+/// Each archive of a chain is compared by itself; `--state` compares the tree of the newest dump.
+#[test]
+fn archives_are_compared_one_by_one_and_chains_by_state() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    let fathom = |words: &str| run(fathom(words.split(' ')).current_dir(at));
+    dir(at.join("state"));
+    for level in 0..2 {
+        file(at.join("tree/f"), 7 + level);
+        fathom(&format!(
+            "dump -q tree -o {level}.tar --level {level} --state state"
+        ))
+        .exits(0);
+    }
+    let ran = fathom("verify 0.tar 1.tar --against .").exits(1);
+    assert!(ran.stderr.contains("'tree/f': size differs"), "{ran}");
+    fathom("verify --state state --against .").exits(0);
+    let help = String::from_utf8(fathom("verify --help").exits(0).stdout).unwrap();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains("verify --state DIR checks chains"),
+        "{help}"
+    );
+}

@@ -52,7 +52,9 @@ pub(crate) struct Verify {
     ///
     /// Type, mode, owner, size, modification time, contents, links and attributes are compared.
     /// Files of archived directories that are not in the archive are reported, too. Members of an
-    /// archive of /srv have names such as srv/www: compare it with --against /.
+    /// archive of /srv have names such as srv/www: compare it with --against /. Each of several
+    /// archives is compared with DIR, not the tree that the chain restores: verify --state DIR
+    /// checks chains, and with --against compares the newest tree.
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
     /// With --against, ignore differences of these metadata

@@ -321,6 +321,12 @@ fn archives_of_a_chain_are_not_overwritten() {
         (&last["status"], &last["archive"]),
         (&"streamed".into(), &Value::Null)
     );
+    // The size of a streamed archive is unknown.
+    let table = dumps.run(&["list", "--state", "state"]).exits(0).stdout;
+    let table = String::from_utf8(table).unwrap();
+    let streamed = table.lines().find(|line| line.contains("streamed"));
+    let cells: Vec<&str> = streamed.unwrap().split_whitespace().collect();
+    assert!(cells.ends_with(&["-", "-"]), "{table}");
     let ran = dumps.restore("2100-01-01", "a").refused();
     assert!(
         ran.stderr.contains("written to standard output or a pipe"),

@@ -147,7 +147,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
                 chain,
                 record.level.to_string(),
                 count(record.entries),
-                size(record.bytes),
+                size_cell(record),
                 archive_cell(record),
             ],
             tone,
@@ -165,6 +165,12 @@ pub(crate) fn archive_cell(record: &DumpRecord) -> String {
         false => archive,
     });
     shown.map_or("-".into(), printable).into_owned()
+}
+
+/// The size of a dump's archive; `-` if it is unknown, because the archive was streamed.
+pub(crate) fn size_cell(record: &DumpRecord) -> String {
+    let known = record.archive.as_ref().map(|_| size(record.bytes));
+    known.unwrap_or_else(|| "-".to_owned())
 }
 
 /// A line that names the files that the dump at index `at` could not read; empty if it read all.

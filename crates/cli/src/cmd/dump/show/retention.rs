@@ -5,9 +5,9 @@ use archive::increment::retention::{KeepReason, Period};
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
-use show::units::{plural, size, sized};
+use show::units::{plural, sized};
 
-use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, utc_date};
+use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, size_cell, utc_date};
 use crate::date::Zone;
 
 /// The result of `--prune`, or of a retention policy after a dump.
@@ -153,7 +153,7 @@ pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) ->
                 local_date(record, zone),
                 why,
                 record.level.to_string(),
-                size(record.bytes),
+                size_cell(record),
                 archive_cell(record),
             ],
             RowColour::Plain,

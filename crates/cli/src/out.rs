@@ -525,7 +525,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
             let foreign = command.and_then(|command| foreign(e, command, &words));
             let suggestion = foreign.map_or(suggestion, |here| format!("use {here}; "));
-            let suggestion = match is_repeated(e) {
+            let suggestion = match is_given_twice(e) {
                 true => "give it once; ".to_owned(),
                 false => suggestion,
             };
@@ -556,7 +556,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
 }
 
 /// Whether an option is refused because it was given before.
-pub(crate) fn is_repeated(e: &clap::Error) -> bool {
+pub(crate) fn is_given_twice(e: &clap::Error) -> bool {
     let (given, before) = (e.get(ContextKind::InvalidArg), e.get(ContextKind::PriorArg));
     e.kind() == ErrorKind::ArgumentConflict && given.is_some() && given == before
 }

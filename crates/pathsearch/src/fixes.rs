@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::path::{join, parent};
 use meter::call::Command;
+use mounts::check::ANSWER_WITHIN;
 
 use crate::bytecode::keep_bytecode;
 use crate::change::{AvoidedNames, Change};
@@ -252,8 +253,7 @@ fn manager(shim: &Shim) -> Option<Vec<u8>> {
         return Some(file(name));
     }
     let name = all.find(is_named)?;
-    let found = Command::find(&[name.into()]);
-    found.is_ok().then(|| name.into())
+    Command::is_found(name, ANSWER_WITHIN).then(|| name.into())
 }
 
 /// Whether a name is a locale's file, as setlocale(3) opens it:

@@ -10,6 +10,7 @@ use base::path::{below, parent};
 use gate::file::Reader;
 use gate::lookup::{Permission, check_permission};
 use meter::call::Command;
+use mounts::check::ANSWER_WITHIN;
 use ondisk::elf::search_path;
 
 use crate::change::{AvoidedNames, Change, RunpathChange};
@@ -238,7 +239,7 @@ pub(crate) fn shorten_runpaths<'a>(
     }
     let change = Change::ShortenRunpaths {
         objects,
-        has_patchelf: Command::find(&["patchelf".into()]).is_ok(),
+        has_patchelf: Command::is_found("patchelf", ANSWER_WITHIN),
     };
     (!dirs.is_empty()).then(|| AvoidedNames {
         change,

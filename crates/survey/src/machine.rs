@@ -1,6 +1,6 @@
 //! The machine on which a survey runs.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base::child::times_out;
 use gate::fs::{Open, fstatfs};
@@ -8,6 +8,7 @@ use gate::long::open_long;
 use gate::lookup::{Permission, check_permission};
 use gate::machine::{memory, processors, uname};
 use gate::process::is_root;
+use mounts::check::ANSWER_WITHIN;
 
 use crate::found::SurveyResults;
 use crate::missing::PrivilegedResult;
@@ -93,7 +94,6 @@ impl Machine {
 /// Directories in which files can be written, for [`Machine::places`]. Omits a working directory
 /// whose server does not answer.
 fn places() -> Vec<(Vec<u8>, u64)> {
-    const PATIENCE: Duration = Duration::from_secs(2);
     let look = |dir: &[u8]| {
         let available = || {
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY).ok()?;
@@ -104,7 +104,7 @@ fn places() -> Vec<(Vec<u8>, u64)> {
     let candidates: [(&[u8], &[u8]); 3] =
         [(b"", b"."), (b"/var/tmp", b"/var/tmp"), (b"/tmp", b"/tmp")];
     let answering = candidates.into_iter().filter(|(_, dir)| {
-        !times_out(PATIENCE, || {
+        !times_out(ANSWER_WITHIN, || {
             look(dir);
         })
     });
@@ -118,5 +118,5 @@ fn may_write(dir: &[u8]) -> bool {
 }
 
 fn is_in_path(program: &str) -> bool {
-    meter::call::Command::find(&[program.into()]).is_ok()
+    meter::call::Command::is_found(program, ANSWER_WITHIN)
 }

@@ -7,7 +7,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command, Parser};
 
 use super::{Cli, REPLACEABLE};
-use crate::out::is_repeated;
+use crate::out::is_given_twice;
 
 /// All commands that are not hidden, each with its options and the global options.
 fn commands() -> Vec<Command> {
@@ -320,7 +320,7 @@ fn no_value_of_a_repeated_option_is_lost() {
             let line = [vec![name.to_owned()], given.clone(), given].concat();
             let parsed = command.clone().try_get_matches_from(line);
             let actual = match (parsed, arg.get_action()) {
-                (Err(error), _) if is_repeated(&error) => Repetition::IsRefused,
+                (Err(error), _) if is_given_twice(&error) => Repetition::IsRefused,
                 (_, ArgAction::Append) => Repetition::Combines,
                 _ => Repetition::Replaces,
             };

@@ -344,7 +344,7 @@ mod tests {
         }
         assert_eq!(
             shown(&account),
-            "Possible savings: none of at least 100 calls and 10 ms; --full lists 1 kind of \
+            "Possible savings: none of at least 100 calls and 10 ms; --full lists 1 kind of\n\
              redundant calls.\n"
         );
         account.patterns.clear();

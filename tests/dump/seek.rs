@@ -535,7 +535,7 @@ fn increments_follow_a_damaged_full_dump() {
 fn hard_links_to_a_damaged_file_are_not_of_a_missing_archive() {
     let place = tempfile::tempdir().unwrap();
     let tree = large_tree(place.path(), 20);
-    for (n, at) in [(0, 1 << 20), (10, 3 << 20)] {
+    for n in [10, 12] {
         let name = format!("d00/f{n:03}");
         fs::hard_link(tree.join(&name), tree.join(format!("d01/link{n:03}"))).unwrap();
         let [full, increment] = ["0.tar.zst", "1.tar.zst"].map(|name| place.path().join(name));
@@ -543,7 +543,7 @@ fn hard_links_to_a_damaged_file_are_not_of_a_missing_archive() {
         fs::write(tree.join("d00/new"), "new").unwrap();
         fs::write(tree.join("d01/new"), format!("{n}")).unwrap();
         dump(&tree, &increment, &["--since", "c.parquet"]).exits(0);
-        damage_frame(&full, at);
+        damage_frame(&full, 3 << 20);
         let out = place.path().join(format!("out{n}"));
         let ran = restore_into(&out, &[&full, &increment], &[], 1);
         assert!(ran.stderr.contains("damaged"), "{ran}");

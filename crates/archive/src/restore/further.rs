@@ -77,7 +77,6 @@ impl Restorer<'_> {
         }
         for link in missing.into_iter().flat_map(|target| target.names) {
             let failure = self.no_contents(&link.target);
-            let failure = failure.of_target(self.chosen.is_incomplete);
             self.link_failed(&link, failure);
         }
         self.number = number;

@@ -199,16 +199,6 @@ impl Failure {
         Failure { call, reason }
     }
 
-    /// The same failure; after members of an archive were lost, a missing target may be one of them.
-    pub(super) fn of_target(self, is_incomplete: bool) -> Failure {
-        match self.reason {
-            NotRestored::NoSuchTarget(target) if is_incomplete => {
-                NotRestored::LostTarget(target).into()
-            }
-            reason => Failure { reason, ..self },
-        }
-    }
-
     pub(super) fn into_warning(self, path: &[u8]) -> Warning {
         let (gate, errno) = self.call.unzip();
         Warning {

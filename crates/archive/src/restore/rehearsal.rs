@@ -441,7 +441,7 @@ impl Rehearsal<'_> {
             for path in paths {
                 self.counts.skipped += 1;
                 let failure = match self.existing_type(&target) {
-                    None => no_target(&target, Errno::ENOENT).of_target(self.chosen.is_incomplete),
+                    None => no_target(&target, Errno::ENOENT),
                     Some(_) => NotRestored::LinkTarget(target.clone()).into(),
                 };
                 self.remarks.warn(&path, failure);

@@ -270,6 +270,27 @@ impl RestoreMessages {
         }
     }
 
+    /// If members of an archive were lost, the missing target of a hard link may be one of them.
+    fn explain_lost_targets(&mut self) {
+        let is_loss = |warning: &Warning| match warning.reason() {
+            Some(NotRestored::Damaged { damage, .. }) => damage.is_loss(),
+            reason => matches!(reason, Some(NotRestored::ArchiveEnds { .. })),
+        };
+        if !self.warnings.iter().any(|(_, warning)| is_loss(warning)) {
+            return;
+        }
+        for (_, warning) in &mut self.warnings {
+            if let Some(NotRestored::NoSuchTarget(target)) = warning.reason() {
+                let reason = NotRestored::LostTarget(target.clone());
+                let path = warning.path.clone();
+                *warning = Warning {
+                    path,
+                    ..Warning::general(reason)
+                };
+            }
+        }
+    }
+
     pub(super) fn note(&mut self, note: Note) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -295,6 +316,7 @@ impl RestoreMessages {
                 .saturating_sub((count - warnings.len()) as u64);
             self.warnings = warnings;
         }
+        self.explain_lost_targets();
         self.warnings.sort_by_key(|(member, _)| *member);
         self.notes.sort_unstable();
         let warnings = self.warnings.into_iter().map(|(_, warning)| warning);

@@ -10,7 +10,6 @@
 //! are never followed, and every file is used by name in an open directory, or by its own
 //! descriptor.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -20,7 +19,7 @@ use base::path::split;
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
-use gate::long::{c_string, open_beneath, open_long};
+use gate::long::{c_string, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
 use name::{SelectedPaths, clean, has_renames};
@@ -233,7 +232,7 @@ fn check_empty(
     };
     let path = |place: &Vec<u8>| clean(place).map(|name| name.path).unwrap_or_default();
     let mut places: Vec<Vec<u8>> = places.iter().map(path).collect();
-    places.retain(|path| is_filled(chosen, dir, path));
+    places.retain(|path| chosen.is_filled(dir, path));
     if !places.is_empty()
         && options.strip_components == 0
         && chosen.has_wildcards()
@@ -249,13 +248,6 @@ fn check_empty(
         are_chain: archives.are_chain,
     };
     Err(Error::new(Action::RestoreInto, &options.dir, kind))
-}
-
-/// Whether a path below DIR is a directory with entries, on a mount that answers.
-fn is_filled(chosen: &SelectedPaths, dir: &Fd, path: &[u8]) -> bool {
-    let at = if path.is_empty() { b"." } else { path };
-    chosen.check_mount(path).is_ok()
-        && open_beneath(dir.as_fd(), at, Open::SCAN).is_ok_and(|here| !created::is_empty(&here))
 }
 
 impl Restorer<'_> {

@@ -14,6 +14,7 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
+use super::created::is_empty;
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
@@ -322,6 +323,13 @@ impl SelectedPaths {
         }
     }
 
+    /// Whether a path below DIR is a directory with entries, on a mount that answers.
+    pub(super) fn is_filled(&self, dir: &Fd, path: &[u8]) -> bool {
+        let at = if path.is_empty() { b"." } else { path };
+        self.check_mount(path).is_ok()
+            && open_beneath(dir.as_fd(), at, Open::SCAN).is_ok_and(|here| !is_empty(&here))
+    }
+
     pub(super) fn has_wildcards(&self) -> bool {
         !self.patterns.is_empty()
     }
@@ -349,7 +357,7 @@ impl SelectedPaths {
         let literal = literal.filter(|(at, _)| !self.patterns.iter().any(|(_, nth)| nth == at));
         let whole = literal.map(|(_, path)| path).chain(&names);
         let mut conflicts: Vec<_> = whole
-            .filter(|path| super::is_filled(self, dir, path))
+            .filter(|path| self.is_filled(dir, path))
             .cloned()
             .collect();
         conflicts.extend(purged.into_iter().filter(|path| {
@@ -392,8 +400,7 @@ impl SelectedPaths {
                 {
                     names.insert(name.to_vec());
                 }
-                if self.turn > 0 && member.dumpdir.is_some() && super::is_filled(self, dir, &place)
-                {
+                if self.turn > 0 && member.dumpdir.is_some() && self.is_filled(dir, &place) {
                     purged.insert(place);
                 }
             }

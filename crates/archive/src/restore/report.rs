@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Warning;
+use base::path::components;
 use gate::Errno;
 use gate::fs::{FileType, Statx};
 use gate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::name::{ArchiveName, clean};
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
@@ -177,12 +177,11 @@ impl RestoreMessages {
     /// Whether a later archive has restored a directory at the path of a member that a directory was
     /// in the way of, or has removed the path.
     fn is_superseded(&self, member: u64, warning: &Warning) -> bool {
-        let path = warning.path.as_deref().and_then(|path| clean(path).ok());
-        let Some(ArchiveName { path, .. }) = path
-            .filter(|_| warning.reason::<NotRestored>() == Some(&NotRestored::DirectoryInTheWay))
-        else {
+        if warning.reason() != Some(&NotRestored::DirectoryInTheWay) {
             return false;
-        };
+        }
+        let path = components(warning.path.as_deref().unwrap_or_default());
+        let path = path.collect::<Vec<_>>().join(&b'/');
         let slashes = (0..path.len()).filter(|&at| path[at] == b'/');
         let above = slashes.map(|at| &path[..=at]);
         let mut keys = above.chain([&path[..]]);

@@ -7,185 +7,75 @@ use std::sync::LazyLock;
 use clap::Command;
 
 /// The commands, grouped by purpose.
-const GROUPS: [(&str, &[&str]); 4] = [
-    (
-        "Look",
-        &["survey", "space", "mounts", "walk", "query", "changed"],
-    ),
-    ("Back up", &["dump", "list", "restore", "verify"]),
-    (
-        "Measure",
-        &["account", "pathsearch", "probe", "pathwalk", "compare"],
-    ),
-    ("Other", &["help", "completions", "man"]),
-];
+const GROUPS: &str = "\
+Look: survey space mounts walk query changed
+Back up: dump list restore verify
+Measure: account pathsearch probe pathwalk compare
+Other: help completions man";
 
 /// Commands of other programs, and the equivalent commands of fathom.
-const KNOWN: [(&[&str], &str); 13] = [
-    (&["du", "dust"], "fathom walk DIR --format du"),
-    (&["df", "lsof"], "fathom space DIR"),
-    (&["ls", "find", "fd"], "fathom walk DIR --format paths"),
-    (&["ncdu", "gdu"], "fathom walk DIR --format ncdu"),
-    (&["tree", "stat"], "fathom walk DIR --format ndjson"),
-    (&["mount", "findmnt", "lsblk"], "fathom mounts"),
-    (
-        &["backup", "tar", "archive", "create", "save"],
-        "fathom dump SRC -o ARCHIVE",
-    ),
-    (&["snapshot", "restic"], "fathom dump SRC --restic REPO"),
-    (
-        &["prune", "forget"],
-        "fathom dump --state DIR --prune --keep-full N",
-    ),
-    (&["extract", "untar", "unpack"], "fathom restore ARCHIVE"),
-    (&["check", "test"], "fathom verify ARCHIVE"),
-    (
-        &["strace", "ltrace", "perf", "trace"],
-        "fathom account COMMAND",
-    ),
-    (
-        &["diff", "status"],
-        "fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW",
-    ),
-];
+const KNOWN: &str = "\
+du dust: fathom walk DIR --format du
+df lsof: fathom space DIR
+ls find fd: fathom walk DIR --format paths
+ncdu gdu: fathom walk DIR --format ncdu
+tree stat: fathom walk DIR --format ndjson
+mount findmnt lsblk: fathom mounts
+backup tar archive create save: fathom dump SRC -o ARCHIVE
+snapshot restic: fathom dump SRC --restic REPO
+prune forget: fathom dump --state DIR --prune --keep-full N
+extract untar unpack: fathom restore ARCHIVE
+check test: fathom verify ARCHIVE
+strace ltrace perf trace: fathom account COMMAND
+diff status: fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW";
 
 /// The frequent options of each command with more than a dozen options. The help lists them before
 /// the groups of other options.
-const FREQUENT: [(&str, &[&str]); 8] = [
-    ("survey", &["output", "full", "limit", "deep"]),
-    ("mounts", &["check", "beneath", "compare", "format"]),
-    (
-        "walk",
-        &[
-            "one_file_system",
-            "exclude",
-            "max_depth",
-            "top",
-            "format",
-            "catalog",
-        ],
-    ),
-    ("changed", &["since", "update", "exclude", "format"]),
-    (
-        "query",
-        &["name", "size", "changed_within", "top", "group_by", "diff"],
-    ),
-    (
-        "dump",
-        &[
-            "output",
-            "state",
-            "exclude",
-            "one_file_system",
-            "compress",
-            "dry_run",
-        ],
-    ),
-    ("account", &["pid", "by", "full", "output"]),
-    ("probe", &["full", "plot", "max_seconds"]),
-];
+const FREQUENT: &str = "\
+survey: output full limit deep
+mounts: check beneath compare format
+walk: one_file_system exclude max_depth top format catalog
+changed: since update exclude format
+query: name size changed_within top group_by diff
+dump: output state exclude one_file_system compress dry_run
+account: pid by full output
+probe: full plot max_seconds";
 
 /// Options of other programs, such as find and tar. Each row has the commands of fathom to which it
 /// applies, the options, and the replacement. A word with one dash is an option of find, or the
 /// first letters of a group of tar's options.
-const FOREIGN: [(&[&str], &[&str], &str); 22] = [
-    (
-        WALKS,
-        &[
-            "--newer",
-            "-newer",
-            "--mtime",
-            "-mtime",
-            "--mmin",
-            "-mmin",
-            "--since",
-            "--changed-after",
-            "--newer-than",
-        ],
-        "--changed-within TIME",
-    ),
-    (
-        WALKS,
-        &["--older", "-older", "--older-than"],
-        "--changed-before TIME",
-    ),
-    (
-        &["mounts"],
-        &[
-            "-t", "--type", "--types", "--fs", "--fstype", "-T", "--target", "--of", "--real",
-            "-i", "-h",
-        ],
-        "fathom survey DIR for types, sizes and inodes, or --json",
-    ),
-    (WALKS, &["-maxdepth", "--depth", "-d"], "--max-depth N"),
-    (WALKS, &["-mindepth"], "--min-depth N"),
-    (WALKS, &["-xdev", "--xdev", "-mount"], "-x"),
-    (
-        TOTALS,
-        &["-nouser", "--nouser", "-nogroup", "--nogroup"],
-        "--group-by owner: owners without a name are numbers",
-    ),
-    (
-        WALKS,
-        &["--min-size", "--larger"],
-        "--size +N with a unit, such as +10M",
-    ),
-    (
-        WALKS,
-        &["--max-size", "--smaller"],
-        "--size -N with a unit, such as -1000k",
-    ),
-    (TOTALS, &["--inodes"], "--format du --sort count"),
-    (
-        &["walk"],
-        &["--by"],
-        "--engine ENGINE, or --group-by FIELD for totals",
-    ),
-    (TOTALS, &["--du"], "--format du"),
-    (
-        WALKS,
-        &["-user", "--user", "-group", "--group"],
-        "--owner USER:GROUP",
-    ),
-    (WALKS, &["-empty", "--empty"], "--type e"),
-    (
-        WALKS,
-        &[
-            "-print0", "--print0", "-0", "-delete", "--delete", "-exec", "--exec",
-        ],
-        "--format paths0 and pipe it into xargs -0",
-    ),
-    (
-        WALKS,
-        &["-s", "-sh", "--summarize"],
-        "--format du --max-depth 0",
-    ),
-    (
-        &["changed"],
-        &["--state"],
-        "--since DIR/level-N.parquet with the highest N in the state directory",
-    ),
-    (WALKS, &["-l", "-la", "-ls", "--long"], "--format ndjson"),
-    (
-        &["dump"],
-        &["-c", "-cf", "-czf", "-cvf", "-cJf", "-f", "-z", "--file"],
-        "fathom dump SRC -o ARCHIVE",
-    ),
-    (&["dump"], &["-r", "--repo"], "--restic REPO"),
-    (
-        &["dump"],
-        &["-g", "--listed-incremental"],
-        "--state DIR, or --level N --state DIR",
-    ),
-    (
-        &["restore"],
-        &["-x", "-xf", "-xzf", "-xvf", "-f", "--target", "--file"],
-        "fathom restore ARCHIVE -C DIR",
-    ),
-];
-const WALKS: &[&str] = &["walk", "query", "changed"];
-/// The commands that print totals.
-const TOTALS: &[&str] = &["walk", "query"];
+const FOREIGN: &str = "\
+walk query changed: --newer -newer --mtime -mtime --mmin -mmin --since --changed-after --newer-than: --changed-within TIME
+walk query changed: --older -older --older-than: --changed-before TIME
+mounts: -t --type --types --fs --fstype -T --target --of --real -i -h: fathom survey DIR for types, sizes and inodes, or --json
+walk query changed: -maxdepth --depth -d: --max-depth N
+walk query changed: -mindepth: --min-depth N
+walk query changed: -xdev --xdev -mount: -x
+walk query: -nouser --nouser -nogroup --nogroup: --group-by owner: owners without a name are numbers
+walk query changed: --min-size --larger: --size +N with a unit, such as +10M
+walk query changed: --max-size --smaller: --size -N with a unit, such as -1000k
+walk query: --inodes: --format du --sort count
+walk: --by: --engine ENGINE, or --group-by FIELD for totals
+walk query: --du: --format du
+walk query changed: -user --user -group --group: --owner USER:GROUP
+walk query changed: -empty --empty: --type e
+walk query changed: -print0 --print0 -0 -delete --delete -exec --exec: --format paths0 and pipe it into xargs -0
+walk query changed: -s -sh --summarize: --format du --max-depth 0
+changed: --state: --since DIR/level-N.parquet with the highest N in the state directory
+walk query changed: -l -la -ls --long: --format ndjson
+dump: -c -cf -czf -cvf -cJf -f -z --file: fathom dump SRC -o ARCHIVE
+dump: -r --repo: --restic REPO
+dump: -g --listed-incremental: --state DIR, or --level N --state DIR
+restore: -x -xf -xzf -xvf -f --target --file: fathom restore ARCHIVE -C DIR";
+
+/// The rows of a table in this file: words, and what they stand for.
+fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
+    table.lines().filter_map(|row| row.split_once(": "))
+}
+
+fn has_word(words: &str, word: &str) -> bool {
+    words.split(' ').any(|it| it == word)
+}
 
 /// The word of the command line that has an unknown option. For `-name`, clap reports only `-n`.
 pub(crate) fn word_of_option<'a>(unknown: &str, words: &'a [String]) -> Option<&'a String> {
@@ -212,21 +102,20 @@ pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String])
     {
         return Some(format!("--{name}"));
     }
-    let of_command = FOREIGN
-        .iter()
-        .filter(|(commands, ..)| commands.contains(&command.get_name()));
+    let of_command = rows(FOREIGN).filter(|(commands, _)| has_word(commands, command.get_name()));
     // A one-letter option can have its value in the same word, such as `-d1`.
     let value = word.strip_prefix(unknown);
     let has_value = value.is_some_and(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let word = if has_value { unknown } else { word };
-    let mut known = of_command.filter(|(_, words, _)| words.contains(&word));
-    known.next().map(|(.., here)| (*here).to_owned())
+    let mut known = of_command.filter_map(|(_, row)| row.split_once(": "));
+    let known = known.find(|(words, _)| has_word(words, word));
+    known.map(|(_, here)| here.to_owned())
 }
 
 /// The command of fathom that is equivalent to a command of another program.
 pub(crate) fn counterpart(word: &str) -> Option<&'static str> {
-    let known = KNOWN.iter().find(|(words, _)| words.contains(&word));
-    known.map(|(_, here)| *here)
+    let known = rows(KNOWN).find(|(words, _)| has_word(words, word));
+    known.map(|(_, here)| here)
 }
 
 /// The version, and the optional features that this program was built with.
@@ -258,9 +147,9 @@ pub(crate) fn lay_out(program: Command) -> Command {
         (style.render().to_string(), style.render_reset().to_string())
     };
     let mut list = String::new();
-    for (group, names) in GROUPS {
+    for (group, names) in rows(GROUPS) {
         list += &format!("{head}{group}:{reset}\n");
-        for name in names {
+        for name in names.split(' ') {
             let about = program.find_subcommand(name).and_then(Command::get_about);
             let about = about.map_or_else(
                 || "Print the manual of a command".to_owned(),
@@ -281,10 +170,11 @@ pub(crate) fn lay_out(program: Command) -> Command {
 
 /// Lists the frequent options under `Options`, before the groups of other options.
 fn with_frequent_first(mut command: Command) -> Command {
-    let known = FREQUENT
-        .iter()
-        .find(|(name, _)| *name == command.get_name());
-    for (order, option) in (0..).zip(known.into_iter().flat_map(|(_, options)| *options)) {
+    let known = rows(FREQUENT).find(|(name, _)| *name == command.get_name());
+    let options = known
+        .into_iter()
+        .flat_map(|(_, options)| options.split(' '));
+    for (order, option) in (0..).zip(options) {
         command = command.mut_arg(option, |it| it.help_heading(None).display_order(order));
     }
     command
@@ -315,7 +205,7 @@ mod tests {
         let program = Cli::definition();
         let visible = program.get_subcommands().filter(|it| !it.is_hide_set());
         let all: BTreeSet<&str> = visible.map(Command::get_name).chain(["help"]).collect();
-        let grouped = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+        let grouped = rows(GROUPS).flat_map(|(_, names)| names.split(' '));
         assert_eq!(grouped.clone().count(), all.len());
         assert_eq!(grouped.collect::<BTreeSet<&str>>(), all);
     }
@@ -323,10 +213,10 @@ mod tests {
     #[test]
     fn short_help_begins_with_two_examples() {
         let mut program = lay_out(Cli::definition());
-        for (_, names) in GROUPS {
+        for (_, names) in rows(GROUPS) {
             for name in names
-                .iter()
-                .filter(|name| !matches!(**name, "help" | "man" | "completions"))
+                .split(' ')
+                .filter(|name| !matches!(*name, "help" | "man" | "completions"))
             {
                 let command = program.find_subcommand_mut(name).unwrap();
                 let short = command.render_help().to_string();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// The line of a system call in the profile.
 #[derive(Clone, Debug, Serialize)]
@@ -48,14 +48,8 @@ pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<L
 
 /// The profile as a table.
 pub fn to_text(lines: &[Line], color: bool) -> String {
-    use Align::{Left, Right};
-    let columns = [
-        ("%Time", Right),
-        ("Seconds", Right),
-        ("Cumsecs", Right),
-        ("#Calls", Right),
-        ("msec/call", Right),
-        ("Name", Left),
+    let columns = crate::columns![
+        >"%Time", >"Seconds", >"Cumsecs", >"#Calls", >"msec/call", <"Name"
     ];
     let row = |line: &Line| {
         [

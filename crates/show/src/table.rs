@@ -21,6 +21,21 @@ pub enum Align {
     Right,
 }
 
+/// The heads of the columns of a table, with their alignment: `<` is left and `>` right, as in
+/// format strings.
+#[macro_export]
+macro_rules! columns {
+    (@ <) => {
+        $crate::table::Align::Left
+    };
+    (@ >) => {
+        $crate::table::Align::Right
+    };
+    ($($align:tt $head:expr),+) => {
+        [$(($head, $crate::columns!(@ $align))),+]
+    };
+}
+
 /// The colour of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]

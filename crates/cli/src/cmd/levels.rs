@@ -4,10 +4,10 @@ use archive::increment::history::History;
 use archive::increment::record::{ArchiveStatus, DumpRecord};
 use base::path::split;
 use ondisk::utc;
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, plural, size};
+use show::{columns, json_object};
 
 use crate::date::Zone;
 
@@ -113,15 +113,8 @@ fn status(dump: &Dump<'_>) -> &'static str {
 /// The table of dumps. A column refers to the archives to restore by the number of their row. Dates
 /// are in local time.
 pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> String {
-    let columns = [
-        ("N", Align::Right),
-        ("DATE", Align::Right),
-        ("STATUS", Align::Left),
-        ("RESTORE", Align::Left),
-        ("LEVEL", Align::Right),
-        ("ENTRIES", Align::Right),
-        ("SIZE", Align::Right),
-        ("ARCHIVE", Align::Left),
+    let columns = columns![
+        >"N", >"DATE", <"STATUS", <"RESTORE", >"LEVEL", >"ENTRIES", >"SIZE", <"ARCHIVE"
     ];
     let mut table = Table::new(&columns, dumps.len());
     table.identify_by(7);

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use account::figures::{FigureChange, Verdict};
-use show::json_object;
 use show::name::printable;
-use show::table::Align::{Left, Right};
 use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, duration, plural, size};
+use show::{columns, json_object};
 
 use crate::json::Json;
 
@@ -99,13 +98,7 @@ fn with_verdict(changes: &[FigureChange], verdict: Verdict) -> Vec<&FigureChange
 }
 
 fn table(changes: &[&FigureChange]) -> Table {
-    let heads = [
-        ("CHANGE", Right),
-        ("OLD", Right),
-        ("NEW", Right),
-        ("PERCENT", Right),
-        ("FIGURE", Left),
-    ];
+    let heads = columns![>"CHANGE", >"OLD", >"NEW", >"PERCENT", <"FIGURE"];
     let mut table = Table::new(&heads, changes.len());
     table.keep(heads.len());
     let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());

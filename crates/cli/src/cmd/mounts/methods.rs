@@ -6,10 +6,10 @@ use base::child::NoRun;
 use base::runs::{Stats, Times, median};
 use mounts::compare::{Comparison, MethodRuns};
 use serde::Serialize;
-use show::json_object;
 use show::profile;
-use show::table::{Align, RowColour, Table};
+use show::table::{RowColour, Table};
 use show::units::{count, duration, ratio};
+use show::{columns, json_object};
 
 use crate::json::Json;
 use crate::out::{gates, profile_lines};
@@ -141,17 +141,9 @@ fn find<'a>(methods: &'a [MethodRuns], name: &str) -> Option<&'a MethodRuns> {
 
 /// The table of methods: the number of mounts found, time and calls.
 pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("METHOD", Left),
-        ("FOUND", Right),
-        ("COMPLETE", Left),
-        ("REAL", Right),
-        ("USER", Right),
-        ("SYS", Right),
-        ("CALLS", Right),
-        ("STAT CALLS", Right),
-        ("TIME/BEST", Right),
+    let columns = columns![
+        <"METHOD", >"FOUND", <"COMPLETE", >"REAL", >"USER", >"SYS", >"CALLS", >"STAT CALLS",
+        >"TIME/BEST"
     ];
     let medians = methods.iter().filter_map(|m| median(&m.runs, |t| t.real));
     let best = medians.fold(f64::INFINITY, f64::min);

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use ::show::json_object;
-use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
 use ::show::units::{count, duration};
+use ::show::{columns, json_object};
 use account::figures::Figure;
 use base::runs::Stats;
 use gate::Errno;
@@ -237,14 +236,8 @@ pub(crate) fn tables(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    let columns = [
-        ("SEARCH", Left),
-        ("TIME", Right),
-        ("LOOKUPS", Right),
-        ("LOOKUPS/S", Right),
-        ("FAILED", Right),
-        ("METHOD", Left),
-        ("THREADS", Right),
+    let columns = columns![
+        <"SEARCH", >"TIME", >"LOOKUPS", >"LOOKUPS/S", >"FAILED", <"METHOD", >"THREADS"
     ];
     let rows = searches.passes().map(|(name, pass)| {
         [
@@ -261,17 +254,8 @@ fn passes_table(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    let columns = [
-        ("SEARCH", Left),
-        ("RESULT", Left),
-        ("CALLS", Right),
-        ("P50", Right),
-        ("P90", Right),
-        ("P99", Right),
-        ("P99.9", Right),
-        ("MAX", Right),
-        ("MEAN", Right),
-        ("MIN", Right),
+    let columns = columns![
+        <"SEARCH", <"RESULT", >"CALLS", >"P50", >"P90", >"P99", >"P99.9", >"MAX", >"MEAN", >"MIN"
     ];
     let row = |name: String, kind: &str, histogram: &Histogram| {
         let time = |nanos: f64| duration(nanos / 1e9);
@@ -303,15 +287,8 @@ fn latency_table(searches: &Searches<'_>, style: TableStyle) -> String {
 }
 
 fn ranks_table(searches: &Searches<'_>, style: TableStyle) -> String {
-    let columns = [
-        ("SEARCH", Left),
-        ("RANKS", Right),
-        ("TIME MIN", Right),
-        ("MEAN", Right),
-        ("MAX", Right),
-        ("LOOKUPS/S MIN", Right),
-        ("MEAN", Right),
-        ("MAX", Right),
+    let columns = columns![
+        <"SEARCH", >"RANKS", >"TIME MIN", >"MEAN", >"MAX", >"LOOKUPS/S MIN", >"MEAN", >"MAX"
     ];
     let rows = searches.passes().filter_map(|(name, pass)| {
         let [seconds, rates] = spread(pass)?;

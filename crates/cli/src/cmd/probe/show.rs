@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::Align::{Left, Right};
 use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration, size};
+use ::show::{columns, json_object};
 use account::figures::Figure;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
@@ -241,13 +240,8 @@ impl Report<'_> {
     }
 
     pub(crate) fn table(&self) -> Table {
-        let columns = [
-            ("PROPERTY", Left),
-            ("MEASURED", Right),
-            ("KERNEL", Right),
-            ("AGREES", Left),
-            ("CONFIDENCE", Right),
-            ("METHOD", Left),
+        let columns = columns![
+            <"PROPERTY", >"MEASURED", >"KERNEL", <"AGREES", >"CONFIDENCE", <"METHOD"
         ];
         let mut table = Table::new(&columns, self.report.measured.len());
         for finding in self.findings() {
@@ -297,14 +291,9 @@ fn target(call: Call) -> &'static str {
 }
 
 pub(crate) fn prices_table(prices: &[Price]) -> Table {
-    let columns = [
-        ("SYSTEM CALL", Left),
-        ("TARGET", Left),
-        ("MEDIAN", Right),
-        ("CACHE", Left),
-        ("THREADS", Right),
-        ("INTERQUARTILE RANGE", Right),
-        ("CALLS", Right),
+    let columns = columns![
+        <"SYSTEM CALL", <"TARGET", >"MEDIAN", <"CACHE", >"THREADS", >"INTERQUARTILE RANGE",
+        >"CALLS"
     ];
     let time = |ns: f64| duration(ns / 1e9);
     let row = |price: &Price| {

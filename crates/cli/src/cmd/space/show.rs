@@ -7,11 +7,11 @@ use archive::Users;
 use base::Capacity;
 use ondisk::{Time, utc};
 use serde::{Serialize, Serializer};
-use show::json_object;
 use show::name::printable;
 use show::shell::{quoted, quoted_in_script};
 use show::table::{Align, RowColour, Table, TableStyle, wrap};
 use show::units::{count, plural, size};
+use show::{columns, json_object};
 use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Holder, InodeSums, Item, ItemKind, ItemPart, OwnerSums, Remedy};
 use walk::group::AGES;
@@ -352,13 +352,8 @@ fn inode_places(report: &SpaceReport<'_>, top: usize, style: TableStyle) -> Stri
         return String::new();
     }
     let has_holders = bill.inodes.iter().any(|it| it.holder.is_some());
-    let mut heads = vec![
-        ("INODES", Align::Right),
-        ("OF USED", Align::Right),
-        ("WHERE", Align::Left),
-        ("KIND", Align::Left),
-    ];
-    heads.extend(has_holders.then_some(("HELD BY", HELD_BY)));
+    let mut heads = columns![>"INODES", >"OF USED", <"WHERE", <"KIND"].to_vec();
+    heads.extend(has_holders.then_some(("HELD BY", Align::Right)));
     let mut table = Table::new(&heads, 0);
     let mut row = |inodes: u64, place: String, kind: &str, holder: String| {
         let share = percent(inodes, bill.capacity.inodes_used);
@@ -417,18 +412,11 @@ fn signed(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-/// The columns of the table of items. OF USED is the share of the used space.
-const COLUMNS: [(&str, Align); 6] = [
-    ("SIZE", Align::Right),
-    ("OF USED", Align::Right),
-    ("WHERE", Align::Left),
-    ("KIND", Align::Left),
-    ("HELD BY", HELD_BY),
-    ("OWNER", Align::Left),
+/// The columns of the table of items. OF USED is the share of the used space. HELD BY is aligned to
+/// the right, because a table never shortens such a column, so the process id at its end stays.
+const COLUMNS: [(&str, Align); 6] = columns![
+    >"SIZE", >"OF USED", <"WHERE", <"KIND", >"HELD BY", <"OWNER"
 ];
-
-/// A table never shortens a column that is aligned to the right, so the process id at the end of the text stays.
-const HELD_BY: Align = Align::Right;
 
 /// The table of the largest items, and of the items that df does not count as used.
 fn items(

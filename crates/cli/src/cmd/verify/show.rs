@@ -2,10 +2,10 @@
 
 use archive::increment::history::History;
 use archive::verify::{ChainsReport, CheckedDump, VerifyReport};
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, plural, size, sized};
+use show::{columns, json_object};
 
 use crate::cmd::levels::{archive_cell, local_date, unread_line, utc_date};
 use crate::date::Zone;
@@ -115,14 +115,8 @@ json_object!(OneDump<'_>, |dump| {
 impl Chains<'_> {
     /// The table of dumps, and a line about the compared directory.
     pub(crate) fn text(&self, zone: &Zone, style: TableStyle) -> String {
-        let columns = [
-            ("N", Align::Right),
-            ("DATE", Align::Right),
-            ("STATUS", Align::Left),
-            ("LEVEL", Align::Right),
-            ("MEMBERS", Align::Right),
-            ("SIZE", Align::Right),
-            ("ARCHIVE", Align::Left),
+        let columns = columns![
+            >"N", >"DATE", <"STATUS", >"LEVEL", >"MEMBERS", >"SIZE", <"ARCHIVE"
         ];
         let mut table = Table::new(&columns, self.checked.dumps.len());
         table.identify_by(6);

@@ -1,9 +1,9 @@
 //! The output of `fathom walk`.
 
-use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, RowColour, Table, TableStyle};
 use ::show::units::{count, duration, plural, ratio, size};
+use ::show::{columns, json_object};
 use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
 use base::runs::{Stats, median};
@@ -158,13 +158,8 @@ pub(crate) fn write_usage(
     style: TableStyle,
     put: &mut dyn FnMut(&str),
 ) {
-    use Align::{Left, Right};
-    let mut columns = vec![
-        ("ALLOCATED", Right),
-        ("SIZE", Right),
-        ("INODES", Right),
-        ("PATH", Left),
-    ];
+    use Align::Right;
+    let mut columns = columns![>"ALLOCATED", >"SIZE", >"INODES", <"PATH"].to_vec();
     if is_exclusive {
         columns.insert(0, ("EXCLUSIVE", Right));
     }
@@ -265,8 +260,7 @@ pub(crate) fn parts_text(parts: &[WalkedMount], with_reasons: bool, style: Table
 
 /// Writes the table of the largest files.
 pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnMut(&str)) {
-    use Align::{Left, Right};
-    let columns = [("ALLOCATED", Right), ("SIZE", Right), ("PATH", Left)];
+    let columns = columns![>"ALLOCATED", >"SIZE", <"PATH"];
     let rows = || {
         top.iter().map(|file| {
             let names = match file.links {
@@ -394,16 +388,8 @@ impl<'a> ComparisonText<'a> {
     }
 
     pub(crate) fn table(&self) -> Table {
-        use Align::{Left, Right};
-        let columns = [
-            ("ENGINE", Left),
-            ("ENTRIES", Right),
-            ("REAL", Right),
-            ("USER", Right),
-            ("SYS", Right),
-            ("CALLS", Right),
-            ("CALLS/ENTRY", Right),
-            ("TIME/STAT", Right),
+        let columns = columns![
+            <"ENGINE", >"ENTRIES", >"REAL", >"USER", >"SYS", >"CALLS", >"CALLS/ENTRY", >"TIME/STAT"
         ];
         let real = |engine: &EngineRuns| median(&engine.runs, |t| t.real);
         let mut engines = self.engines.iter();

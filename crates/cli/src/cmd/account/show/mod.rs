@@ -6,6 +6,7 @@ use std::time::Duration;
 use account::ledger::Sum;
 use account::report::{AccountReport, FileRow, GateTotal, Groups, ProgramTotal};
 use meter::call::{CommandEnd, Metered};
+use show::columns;
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
@@ -111,12 +112,7 @@ struct Rows {
 }
 
 impl Rows {
-    const SUM: [(&str, Align); 4] = [
-        ("%TIME", Align::Right),
-        ("TIME", Align::Right),
-        ("CALLS", Align::Right),
-        ("ERRORS", Align::Right),
-    ];
+    const SUM: [(&str, Align); 4] = columns![>"%TIME", >"TIME", >"CALLS", >"ERRORS"];
 
     fn sum(&self, sum: &Sum) -> [String; 4] {
         [
@@ -130,7 +126,7 @@ impl Rows {
     fn programs(&self, rows: &[ProgramTotal], all: u64) -> String {
         let has_pids = rows.iter().any(|row| row.pid.is_some());
         let id = if has_pids { "PID" } else { "PROCESSES" };
-        let columns = [(id, Align::Right), ("PROGRAM", Align::Left)];
+        let columns = columns![>id, <"PROGRAM"];
         let columns = [&Self::SUM[..], &columns].concat();
         let mut table = Table::new(&columns, rows.len().min(self.top));
         for row in rows.iter().take(self.top) {
@@ -331,14 +327,8 @@ fn costliest_calls<'a>(account: &'a AccountReport<'_>) -> Vec<(&'static str, &'a
 }
 
 fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("TIME", Right),
-        ("CALLS", Right),
-        ("ERRORS", Right),
-        ("PER CALL", Right),
-        ("SYSTEM CALL", Left),
-        ("ERRNO", Left),
+    let columns = columns![
+        >"TIME", >"CALLS", >"ERRORS", >"PER CALL", <"SYSTEM CALL", <"ERRNO"
     ];
     let shown = if with_errors { 6 } else { 5 };
     let gates = costliest_calls(account).into_iter();
@@ -364,14 +354,7 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
 }
 
 pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
-    use Align::{Left, Right};
-    let columns = [
-        ("COUNT", Right),
-        ("REDUNDANT", Right),
-        ("TIME", Right),
-        ("PATTERN", Left),
-        ("EXAMPLE", Left),
-    ];
+    let columns = columns![>"COUNT", >"REDUNDANT", >"TIME", <"PATTERN", <"EXAMPLE"];
     let patterns = account.found_patterns();
     let mut table = Table::new(&columns, patterns.len());
     for (pattern, found) in &patterns {

@@ -2,6 +2,7 @@
 
 use account::report::AccountReport;
 use account::whatif::{Obstacle, WhatIfChange};
+use show::columns;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration};
 
@@ -55,18 +56,18 @@ pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> 
 
 /// The table of the savings of each change; `None` if no change saves time.
 pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
-    use Align::{Left, Right};
+    use Align::Right;
     let (time, percent) = match account.what_if.elapsed {
         Some(_) => ("ELAPSED", "%ELAPSED"),
         None => ("CPU TIME", "%CPU"),
     };
     let has_elapsed =
         saving_changes(account).any(|change| elapsed_saving(account, change).is_some());
-    let mut columns = vec![(time, Right), (percent, Right)];
+    let mut columns = columns![>time, >percent].to_vec();
     if has_elapsed {
         columns.push(("ELAPSED", Right));
     }
-    columns.extend([("CALLS", Right), ("1974 MODEL", Right), ("CHANGE", Left)]);
+    columns.extend(columns![>"CALLS", >"1974 MODEL", <"CHANGE"]);
     let mut table = Table::new(&columns, 0);
     for change in saving_changes(account) {
         let mut cells = vec![duration(change.seconds), format!("{:.1}", change.percent)];

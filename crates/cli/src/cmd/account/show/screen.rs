@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use account::patterns::PatternFix;
 use account::report::{AccountReport, FileRow, Groups, ProgramTotal};
 use account::whatif::{ChangeKind, WhatIfChange};
+use show::columns;
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
 use show::units::{count, duration, plural};
@@ -143,14 +144,14 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
         Some(_) => "%ELAPSED",
         None => "%CPU",
     };
-    let mut columns = vec![("SAVES", Align::Right), (percent, Align::Right)];
+    let mut columns = columns![>"SAVES", >percent].to_vec();
     let has_elapsed = best
         .iter()
         .any(|change| elapsed_saving(account, change).is_some());
     if has_elapsed {
         columns.push(("ELAPSED", Align::Right));
     }
-    columns.extend([("CHANGE", Align::Left), ("WHAT TO DO", Align::Left)]);
+    columns.extend(columns![<"CHANGE", <"WHAT TO DO"]);
     let to_do = |change: &WhatIfChange| advice(change.kind, main_program(account, change.kind));
     let table = |columns: &[_]| {
         let mut table = Table::new(columns, best.len());
@@ -198,15 +199,10 @@ fn xattr_calls(gates: &BTreeMap<&'static str, u64>) -> u64 {
 }
 
 /// The columns of sums, with which every table of calls begins.
-const SUM: [(&str, Align); 4] = [
-    ("TIME", Align::Right),
-    ("CALLS", Align::Right),
-    ("ERRORS", Align::Right),
-    ("PER CALL", Align::Right),
-];
+const SUM: [(&str, Align); 4] = columns![>"TIME", >"CALLS", >"ERRORS", >"PER CALL"];
 
 fn processes_table(processes: &[ProgramTotal], rows: usize) -> Table {
-    let columns = [&SUM[..], &[("PID", Align::Right), ("PROGRAM", Align::Left)]].concat();
+    let columns = [&SUM[..], &columns![>"PID", <"PROGRAM"]].concat();
     let mut table = Table::new(&columns, rows);
     for row in processes.iter().take(rows) {
         let pid = row.pid.unwrap_or_default().to_string();

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use account::report::AccountReport;
 use account::waits::WaitKind;
 use meter::names::DescriptorKind;
-use show::table::{Align, RowColour, Table};
+use show::columns;
+use show::table::{RowColour, Table};
 use show::units::{count, duration};
 
 use super::words::{average, call_count};
@@ -60,14 +61,8 @@ fn plural(kind: WaitKind) -> &'static str {
 }
 
 pub(super) fn waits_table(account: &AccountReport<'_>) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("TIME", Right),
-        ("CALLS", Right),
-        ("ERRORS", Right),
-        ("PER CALL", Right),
-        ("WAITING FOR", Left),
-        ("SYSTEM CALLS", Left),
+    let columns = columns![
+        >"TIME", >"CALLS", >"ERRORS", >"PER CALL", <"WAITING FOR", <"SYSTEM CALLS"
     ];
     let mut table = Table::new(&columns, account.waits.len());
     for wait in &account.waits {

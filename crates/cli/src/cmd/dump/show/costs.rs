@@ -7,9 +7,9 @@ use account::dump::{
     DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, MeasuredGathering,
 };
 use gate::attribution::Function;
-use show::json_object;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{duration, plural};
+use show::{columns, json_object};
 
 use crate::cmd::account::show::memo::Grid;
 use crate::json::Json;
@@ -126,8 +126,7 @@ pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
 }
 
 fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
-    use Align::{Left, Right};
-    let columns = [("FUNCTION", Left), ("%", Right), ("TIME", Right)];
+    let columns = columns![<"FUNCTION", >"%", >"TIME"];
     let mut table = Table::new(&columns, account.functions.len());
     for row in &account.functions {
         let cells = [
@@ -141,15 +140,10 @@ fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
 }
 
 fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
-    use Align::{Left, Right};
     /// Minimum number of calls per entry for which a system call is listed as repeated.
     const REPEATED: f64 = 0.005;
-    let columns = [
-        ("CALL", Left),
-        ("TIME/CALL", Right),
-        ("CALLS/DIR", Right),
-        ("CALLS/FILE", Right),
-        ("PURPOSE", Left),
+    let columns = columns![
+        <"CALL", >"TIME/CALL", >"CALLS/DIR", >"CALLS/FILE", <"PURPOSE"
     ];
     let is_repeated = |row: &&GateUse| row.each.dir.max(row.each.file) >= REPEATED;
     let (repeated, others): (Vec<&GateUse>, Vec<_>) = account.gates.iter().partition(is_repeated);

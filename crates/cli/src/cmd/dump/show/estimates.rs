@@ -1,10 +1,10 @@
 //! The output of `fathom dump --dry-run`.
 
 use archive::dump::{Estimate, Estimates};
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, size};
+use show::{columns, json_object};
 
 use crate::json::Json;
 
@@ -27,14 +27,8 @@ json_object!(Json<'_, Estimate>, |estimate| {
 
 /// A table with a row for each estimated dump.
 pub(crate) fn table(estimates: &Estimates, style: TableStyle) -> String {
-    use Align::{Left, Right};
-    let columns = [
-        ("LEVEL", Right),
-        ("ENTRIES", Right),
-        ("UNCHANGED", Right),
-        ("DATA", Right),
-        ("ARCHIVE", Right),
-        ("SINCE", Left),
+    let columns = columns![
+        >"LEVEL", >"ENTRIES", >"UNCHANGED", >"DATA", >"ARCHIVE", <"SINCE"
     ];
     let mut table = Table::new(&columns, estimates.dumps.len());
     for dump in &estimates.dumps {

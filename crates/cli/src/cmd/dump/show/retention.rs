@@ -2,10 +2,10 @@
 
 use archive::increment::automatic::{Automatic, FullReason};
 use archive::increment::retention::{KeepReason, Period};
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{plural, sized};
+use show::{columns, json_object};
 
 use crate::cmd::levels::{Dump as LevelDump, archive_cell, local_date, size_cell, utc_date};
 use crate::date::Zone;
@@ -125,14 +125,7 @@ fn reasons(kept: &KeptDump<'_>) -> String {
 
 /// The table of all dumps, oldest first.
 pub(crate) fn table(pruned: &PruneResult<'_>, zone: &Zone, style: TableStyle) -> String {
-    let columns = [
-        ("N", Align::Right),
-        ("DATE", Align::Right),
-        ("KEPT AS", Align::Left),
-        ("LEVEL", Align::Right),
-        ("SIZE", Align::Right),
-        ("ARCHIVE", Align::Left),
-    ];
+    let columns = columns![>"N", >"DATE", <"KEPT AS", >"LEVEL", >"SIZE", <"ARCHIVE"];
     let kept = pruned.kept_dumps.iter().flatten();
     let mut rows: Vec<(&LevelDump<'_>, String)> =
         kept.map(|kept| (&kept.dump, reasons(kept))).collect();

@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use ::show::json_object;
 use ::show::name::printable;
-use ::show::table::Align::{Left, Right};
 use ::show::table::{RowColour, Table, TableStyle};
 use ::show::units::{count, duration, plural};
+use ::show::{columns, json_object};
 use account::figures::Figure;
 use pathsearch::{
     ClientBehavior, Count, DirectoryReport, ElementState, Fix, Kind, KindCounts, PathElement,
@@ -295,13 +294,8 @@ pub(crate) fn lookup_time(nanos: u64) -> String {
 }
 
 fn directories(directories: &[DirectoryReport], style: TableStyle, most: usize) -> String {
-    let columns = [
-        ("FAILED", Right),
-        ("FOUND", Right),
-        ("FAILED TIME", Right),
-        ("DIRECTORY", Left),
-        ("KIND", Left),
-        ("FILE SYSTEM", Left),
+    let columns = columns![
+        >"FAILED", >"FOUND", >"FAILED TIME", <"DIRECTORY", <"KIND", <"FILE SYSTEM"
     ];
     let shown = directories.len().min(most);
     let mut table = Table::new(&columns, shown);
@@ -336,12 +330,7 @@ pub(crate) fn file_system(fstype: Option<&[u8]>, network: bool) -> String {
 }
 
 fn kinds(report: &SearchReport, style: TableStyle) -> String {
-    let columns = [
-        ("KIND", Left),
-        ("SEARCHES", Right),
-        ("FAILED", Right),
-        ("FOUND", Right),
-    ];
+    let columns = columns![<"KIND", >"SEARCHES", >"FAILED", >"FOUND"];
     let kinds = report.kinds();
     let rows = kinds.iter().map(|(kind, Count { hits, misses })| {
         let searches = report.trace.searches.iter();
@@ -378,13 +367,8 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     }
     let mut sums: Vec<_> = sums.into_values().collect();
     sums.sort_by_key(|(misses, _, search)| (Reverse(*misses), search.number));
-    let columns = [
-        ("FAILED", Right),
-        ("SEARCHES", Right),
-        ("NAME", Left),
-        ("PROGRAM", Left),
-        ("KIND", Left),
-        ("FOUND AT", Left),
+    let columns = columns![
+        >"FAILED", >"SEARCHES", <"NAME", <"PROGRAM", <"KIND", <"FOUND AT"
     ];
     let rows = sums.iter().take(most).map(|(misses, times, search)| {
         let found = search.found.as_deref().map_or("-".into(), printable);
@@ -458,12 +442,7 @@ fn prediction(prediction: &Prediction, style: TableStyle, with_requests: bool) -
 }
 
 fn requests_table(prediction: &Prediction, style: TableStyle) -> String {
-    let columns = [
-        ("REQUEST", Left),
-        ("COLD", Right),
-        ("WARM", Right),
-        ("TIME COLD", Right),
-    ];
+    let columns = columns![<"REQUEST", >"COLD", >"WARM", >"TIME COLD"];
     let row = |request: Request| {
         let cold = prediction.requests.cold.get(request);
         let warm = prediction.requests.warm.get(request);

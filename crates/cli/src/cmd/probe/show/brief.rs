@@ -1,6 +1,6 @@
 //! The conclusions of a probe on one screen: properties in words, and a row for each call.
 
-use ::show::table::Align::{Left, Right};
+use ::show::columns;
 use ::show::table::{Table, TableStyle};
 use ::show::units::{duration, plural, size};
 use probe::{MeasuredFinding, Price, Quantity};
@@ -41,12 +41,7 @@ pub(crate) fn text(report: Report<'_>, style: TableStyle) -> String {
 }
 
 fn properties(report: Report<'_>) -> Table {
-    let columns = [
-        ("PROPERTY", Left),
-        ("MEASURED", Right),
-        ("KERNEL", Right),
-        ("AGREES", Left),
-    ];
+    let columns = columns![<"PROPERTY", >"MEASURED", >"KERNEL", <"AGREES"];
     let mut table = Table::new(&columns, PROPERTIES.len());
     for (quantity, words) in PROPERTIES {
         let Some(finding) = report.report.find(quantity) else {
@@ -63,13 +58,7 @@ fn properties(report: Report<'_>) -> Table {
 fn calls(prices: &[Price]) -> Table {
     let threads = prices.iter().map(|price| price.threads).max().unwrap_or(1);
     let together = format!("{} AT ONCE", plural(threads as u64, "THREAD", "THREADS"));
-    let columns = [
-        ("SYSTEM CALL", Left),
-        ("TARGET", Left),
-        ("WARM", Right),
-        (&together[..], Right),
-        ("COLD", Right),
-    ];
+    let columns = columns![<"SYSTEM CALL", <"TARGET", >"WARM", >&together[..], >"COLD"];
     let mut of_calls: Vec<&Price> = Vec::new();
     for price in prices {
         if of_calls.iter().all(|known| known.call != price.call) {

@@ -1,10 +1,10 @@
 //! The survey's section about dumps: what a nightly dump would cost, in words and JSON.
 
 use archive::nightly::{Expected, Nightly};
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, TableStyle};
+use show::table::{Table, TableStyle};
 use show::units::{count, duration, plural, size};
+use show::{columns, json_object};
 
 use crate::json::Json;
 
@@ -51,14 +51,7 @@ pub(crate) fn head(nightly: &Nightly) -> [String; 2] {
 }
 
 pub(crate) fn table(nightly: &Nightly) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("DUMP", Left),
-        ("FILES", Right),
-        ("BYTES", Right),
-        ("CALLS", Right),
-        ("CPU TIME", Right),
-    ];
+    let columns = columns![<"DUMP", >"FILES", >"BYTES", >"CALLS", >"CPU TIME"];
     let rows = [
         ("the first", nightly.first),
         ("nothing changed", nightly.unchanged),

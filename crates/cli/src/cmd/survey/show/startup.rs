@@ -2,10 +2,10 @@
 
 use base::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
-use show::json_object;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle};
+use show::table::{RowColour, Table, TableStyle};
 use show::units::{count, duration};
+use show::{columns, json_object};
 use survey::conclude::useful_fixes;
 
 use crate::cmd::pathsearch::show::{file_system, fixes, kind_counts, lookup_time};
@@ -91,14 +91,7 @@ pub(crate) fn useless_elements(startup: &StartupReport) -> [usize; 2] {
 /// The table of the elements of PATH, with the lookups that the first measured program made in
 /// each.
 pub(crate) fn path_table(startup: &StartupReport) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("PATH", Left),
-        ("STATE", Left),
-        ("FILE SYSTEM", Left),
-        ("FOUND", Right),
-        ("FAILED", Right),
-    ];
+    let columns = columns![<"PATH", <"STATE", <"FILE SYSTEM", >"FOUND", >"FAILED"];
     let mut table = Table::new(&columns, startup.path.len());
     let lookups = startup.path_lookups();
     for (at, element) in startup.path.iter().enumerate() {
@@ -121,15 +114,9 @@ pub(crate) fn path_table(startup: &StartupReport) -> Table {
 }
 
 pub(crate) fn started_table(startup: &StartupReport) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("COMMAND", Left),
-        ("TIME", Right),
-        ("LOOKUPS", Right),
-        ("FAILED", Right),
-        ("FAILED TIME", Right),
-        ("REMOTE REQUESTS", Right),
-        ("REMOTE TIME", Right),
+    let columns = columns![
+        <"COMMAND", >"TIME", >"LOOKUPS", >"FAILED", >"FAILED TIME", >"REMOTE REQUESTS",
+        >"REMOTE TIME"
     ];
     let row = |start: &ProgramStart| {
         [

@@ -3,8 +3,9 @@
 use base::path::below;
 use mounts::check::Verdict;
 use mounts::is_pseudo;
+use show::columns;
 use show::name::printable;
-use show::table::{Align, RowColour, Table, TableStyle, cut};
+use show::table::{RowColour, Table, TableStyle, cut};
 use show::units::{duration, plural, size};
 use survey::capacity::{FileSystem, FsState};
 use survey::cost::{Activity, ActivityCost, CostAmount, CostReduction};
@@ -74,15 +75,8 @@ fn title(survey: &Survey<'_>) -> String {
 }
 
 pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSystem>) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("FILE SYSTEM", Left),
-        ("STATE", Left),
-        ("SIZE", Right),
-        ("USED", Right),
-        ("USED %", Right),
-        ("INODES %", Right),
-        ("TYPE", Left),
+    let columns = columns![
+        <"FILE SYSTEM", <"STATE", >"SIZE", >"USED", >"USED %", >"INODES %", <"TYPE"
     ];
     let mut table = Table::new(&columns, 0);
     for one in systems {
@@ -165,13 +159,7 @@ fn file_systems(
 }
 
 fn costs(survey: &Survey<'_>, style: TableStyle) -> String {
-    use Align::Left;
-    let columns = [
-        ("COST", Left),
-        ("NOW", Left),
-        ("POSSIBLE", Left),
-        ("HOW", Left),
-    ];
+    let columns = columns![<"COST", <"NOW", <"POSSIBLE", <"HOW"];
     let commands = Commands::from_survey(survey);
     let row = |cost: &ActivityCost<'_>| {
         [

@@ -9,9 +9,10 @@ use mounts::compare::MethodRuns;
 use mounts::diagnosis::{Diagnosis, diagnose};
 use mounts::{Point, is_pseudo};
 use ondisk::split_options;
+use show::columns;
 use show::figure::{Dot, Dots, dots};
 use show::name::printable;
-use show::table::{Align, Table};
+use show::table::Table;
 use show::units::{count, duration, plural, sized};
 use survey::{Command, ComparedMethods, Section, Survey, SurveyedMounts};
 
@@ -94,7 +95,7 @@ fn trees(points: &[Point], commands: &Commands) -> Vec<Block> {
 }
 
 fn anomaly_table(diagnoses: &[Diagnosis<'_>], commands: &Commands) -> Vec<Block> {
-    let columns = [("TARGET", Align::Left), ("REASON", Align::Left)];
+    let columns = columns![<"TARGET", <"REASON"];
     let shown = diagnoses.iter().take(MAX_SENTENCES);
     let rows = shown.map(|one| [printable(one.target), anomalies::all(one).into()]);
     let rows = Table::from_rows(&columns, rows);

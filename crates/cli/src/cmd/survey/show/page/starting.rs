@@ -6,8 +6,9 @@ use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::startup::{foot, path_table, started_table, useless_elements};
 use crate::out::seconds;
 use pathsearch::{ProgramStart, StartupReport};
+use show::columns;
 use show::name::printable;
-use show::table::{Align, RowColour, Table};
+use show::table::{RowColour, Table};
 use show::units::{count, duration};
 use survey::Command;
 use survey::conclude::useful_fixes;
@@ -69,13 +70,7 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
     if searched.is_empty() {
         return Vec::new();
     }
-    let columns = [
-        ("DIRECTORY", Align::Left),
-        ("KIND", Align::Left),
-        ("FAILED", Align::Right),
-        ("FOUND", Align::Right),
-        ("FAILED TIME", Align::Right),
-    ];
+    let columns = columns![<"DIRECTORY", <"KIND", >"FAILED", >"FOUND", >"FAILED TIME"];
     let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
     for (searched, total) in searched.iter().take(MAX_TRIED) {
         let kinds = searched.lookups.counts.iter();

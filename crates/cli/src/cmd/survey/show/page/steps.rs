@@ -6,10 +6,11 @@ use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::missing::{text, unseen};
 use crate::cmd::survey::show::title::section_title;
 use crate::out::json_warnings;
+use show::columns;
 use show::figure::{Bar, bars};
 use show::json::Warning;
 use show::name::printable;
-use show::table::{Align, RowColour, Table};
+use show::table::{RowColour, Table};
 use show::units::{duration, size};
 use survey::{Missing, Section, StepState, StepTaken, Survey};
 
@@ -121,15 +122,7 @@ fn by_section(steps: &[StepTaken]) -> Vec<Bar> {
 }
 
 fn steps_table(steps: &[StepTaken]) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("STEP", Left),
-        ("FOR", Left),
-        ("STATE", Left),
-        ("SECONDS", Right),
-        ("READ", Right),
-        ("WRITTEN", Right),
-    ];
+    let columns = columns![<"STEP", <"FOR", <"STATE", >"SECONDS", >"READ", >"WRITTEN"];
     let mut table = Table::new(&columns, steps.len().min(MAX_ROWS));
     for step in steps.iter().take(MAX_ROWS) {
         let cells = [

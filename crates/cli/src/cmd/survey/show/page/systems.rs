@@ -9,9 +9,10 @@ use crate::cmd::survey::show::known::{
     bytes_text, cache_text, known_text, limited_by, report as shown,
 };
 use probe::{Experiment, ProbeReport, Series};
+use show::columns;
 use show::figure::dots;
 use show::name::printable;
-use show::table::{Align, Table};
+use show::table::Table;
 use show::units::{duration, plural, size};
 use survey::known::{BLOCK, CacheSize, EXTENT, PropertyValue, READAHEAD, best_price};
 use survey::{Command, ProbedFileSystem};
@@ -31,13 +32,8 @@ pub(crate) fn file_systems(
 }
 
 fn overview(all: &[ProbedFileSystem]) -> Block {
-    let columns = [
-        ("DIRECTORY", Align::Left),
-        ("FSTYPE", Align::Left),
-        ("BLOCK", Align::Right),
-        ("READAHEAD", Align::Right),
-        ("CACHE", Align::Right),
-        ("LARGEST EXTENT", Align::Right),
+    let columns = columns![
+        <"DIRECTORY", <"FSTYPE", >"BLOCK", >"READAHEAD", >"CACHE", >"LARGEST EXTENT"
     ];
     let row = |ProbedFileSystem { dir, report }: &ProbedFileSystem| {
         let known = |quantities| known_text(PropertyValue::new(report, quantities));

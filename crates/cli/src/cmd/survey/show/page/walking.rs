@@ -11,6 +11,7 @@ use crate::cmd::survey::show::nightly;
 use crate::cmd::walk::show::{agreement_text, why};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
+use show::columns;
 use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, RowColour, Table};
@@ -154,11 +155,7 @@ pub(super) fn space(walk: &WalkCosts, plots: &mut Plots) -> Vec<Block> {
         summary: "Table of the ten largest directories",
         rows: 10,
     };
-    let columns = [
-        ("DIRECTORY", Align::Left),
-        ("ALLOCATED", Align::Right),
-        ("ENTRIES", Align::Right),
-    ];
+    let columns = columns![<"DIRECTORY", >"ALLOCATED", >"ENTRIES"];
     let row = |one: &DirectoryCount| vec![directory(one), size(one.allocated), count(one.entries)];
     tiles(&walk.directories, &measure, plots, &columns, row)
 }
@@ -192,11 +189,8 @@ pub(super) fn directories(walk: &WalkCosts, plots: &mut Plots) -> Vec<Block> {
         summary: "Table of the directories",
         rows: 100,
     };
-    let columns = [
-        ("DIRECTORY", Align::Left),
-        ("ENTRIES", Align::Right),
-        ("DIRECTORIES", Align::Right),
-        ("CALLS (ESTIMATED)", Align::Right),
+    let columns = columns![
+        <"DIRECTORY", >"ENTRIES", >"DIRECTORIES", >"CALLS (ESTIMATED)"
     ];
     let columns = &columns[..if calls.is_some() { 4 } else { 3 }];
     let row = |one: &DirectoryCount| {
@@ -304,11 +298,7 @@ impl PlainCalls {
 }
 
 fn possible_table(walk: &WalkCosts) -> Block {
-    let columns = [
-        ("ENGINE", Align::Left),
-        ("POSSIBLE", Align::Left),
-        ("WHY", Align::Left),
-    ];
+    let columns = columns![<"ENGINE", <"POSSIBLE", <"WHY"];
     let mut possible = Table::new(&columns, 0);
     for choice in walk
         .engines

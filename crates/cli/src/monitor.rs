@@ -40,7 +40,6 @@ impl WarningReason for NotWritten {}
 const EVERYBODY: Permissions = Permissions::Exactly(0o644);
 
 const LAST_COMPLETE: &str = "last_complete_dump_timestamp_seconds";
-const LAST_COMPLETE_HELP: &str = "When the last dump began in which everything was read";
 
 /// Monitors the run of a command until its end.
 pub(crate) struct Monitor<'a> {
@@ -144,7 +143,6 @@ impl<'a> Monitor<'a> {
         let value = lines.find_map(|line| line.strip_prefix(&before))?;
         Some(Fact {
             name: LAST_COMPLETE,
-            help: LAST_COMPLETE_HELP,
             labels: Vec::new(),
             value: value.parse::<i64>().ok()?.into(),
         })
@@ -170,18 +168,10 @@ impl<'a> Monitor<'a> {
         };
         let warnings = done.as_ref().copied().unwrap_or_default();
         let seconds = self.start.elapsed().as_secs_f64();
-        facts.add(
-            "exit_status",
-            "Exit status of the last run: 0 done, 1 with warnings, 2 not done",
-            status,
-        );
-        facts.add("warnings", "Warnings of the last run", warnings);
-        facts.add("duration_seconds", "Duration of the last run", seconds);
-        facts.add(
-            "start_timestamp_seconds",
-            "When the last run began",
-            self.began.sec,
-        );
+        facts.add("exit_status", status);
+        facts.add("warnings", warnings);
+        facts.add("duration_seconds", seconds);
+        facts.add("start_timestamp_seconds", self.began.sec);
     }
 
     /// The JSON line of `--report`.
@@ -235,7 +225,7 @@ impl<'a> Monitor<'a> {
             {
                 let _ = writeln!(text, "# UNIT {name} {unit}");
             }
-            let _ = writeln!(text, "# HELP {name} {}.", fact.help);
+            let _ = writeln!(text, "# HELP {name} {}.", fact.help());
             for one in facts.iter().filter(|one| one.name == fact.name) {
                 let sample = self.sample(one.name, &one.labels);
                 let _ = writeln!(text, "{sample} {}", one.value);
@@ -248,7 +238,7 @@ impl<'a> Monitor<'a> {
 /// Records when a complete snapshot in a restic repository began.
 #[cfg(feature = "restic")]
 pub(crate) fn add_complete_snapshot(began: Time, facts: &Facts) {
-    facts.add(LAST_COMPLETE, LAST_COMPLETE_HELP, began.sec);
+    facts.add(LAST_COMPLETE, began.sec);
 }
 
 /// Escapes the value of a label.
@@ -267,27 +257,15 @@ fn add_state(state: &[u8], facts: &Facts) {
     let dumps = history.dumps();
     let present = dumps.iter().filter(|dump| dump.status().exists());
     let bytes = present.fold(0_u64, |sum, dump| sum.saturating_add(dump.bytes));
-    facts.add(
-        "state_dumps",
-        "Recorded dumps in the state directory",
-        dumps.len(),
-    );
-    facts.add(
-        "state_bytes",
-        "Size of the archives of the state directory",
-        bytes,
-    );
+    facts.add("state_dumps", dumps.len());
+    facts.add("state_bytes", bytes);
     if let Some(last) = dumps.last() {
-        facts.add(
-            "last_dump_timestamp_seconds",
-            "When the last recorded dump began",
-            last.date.sec,
-        );
+        facts.add("last_dump_timestamp_seconds", last.date.sec);
     }
     let is_complete = |at: usize| dumps[at].unread.is_empty() && !history.needs_damaged(at);
     let complete = (0..dumps.len()).rev().find(|&at| is_complete(at));
     if let Some(complete) = complete.map(|at| &dumps[at]) {
-        facts.add(LAST_COMPLETE, LAST_COMPLETE_HELP, complete.date.sec);
+        facts.add(LAST_COMPLETE, complete.date.sec);
     }
 }
 
@@ -298,10 +276,10 @@ mod tests {
     #[test]
     fn text_is_that_of_openmetrics() {
         let facts = Facts::default();
-        facts.add("duration_seconds", "Duration of the last run", 1.5);
+        facts.add("duration_seconds", 1.5);
         let label = |mount: &str| vec![("mount", mount.to_owned())];
-        facts.add_with("mount_ok", "Whether a mount answers", label("/a\"\\\n"), 1);
-        facts.add_with("mount_ok", "Whether a mount answers", label("/b"), 0);
+        facts.add_with("mount_ok", label("/a\"\\\n"), 1);
+        facts.add_with("mount_ok", label("/b"), 0);
         let args = MonitorArgs::default();
         let monitor = Monitor {
             args: &args,

@@ -137,11 +137,7 @@ fn dump_all(
     others.for_each(|words| add(&mut summary, words));
     let pruned = pruning.as_ref().map(PruningPlan::report);
     if let Some(pruned) = &pruned {
-        out.facts.add(
-            "removed_dumps",
-            "Dumps that were removed after the last one",
-            pruned.dumps.len(),
-        );
+        out.facts.add("removed_dumps", pruned.dumps.len());
     }
     let report = DumpReport {
         archive: options.archive.as_deref(),
@@ -223,28 +219,12 @@ fn account_of(summary: &DumpSummary, options: &DumpOptions, out: &Out) -> DumpAc
 /// Records the metrics of a dump for `--report` and `--metrics`.
 fn add_facts(summary: &DumpSummary, out: &Out) {
     let facts = &out.facts;
-    facts.add(
-        "entries",
-        "Entries that the last dump has found",
-        summary.entries,
-    );
-    facts.add(
-        "dumped_entries",
-        "Entries that the last dump has written",
-        summary.counts.dumped,
-    );
-    facts.add(
-        "dumped_bytes",
-        "Size of the files that the last dump has written",
-        summary.counts.bytes,
-    );
-    facts.add(
-        "archive_bytes",
-        "Size of the archive of the last dump",
-        summary.archive_bytes,
-    );
+    facts.add("entries", summary.entries);
+    facts.add("dumped_entries", summary.counts.dumped);
+    facts.add("dumped_bytes", summary.counts.bytes);
+    facts.add("archive_bytes", summary.archive_bytes);
     if let Some(level) = summary.level {
-        facts.add("level", "Level of the last dump: 0 for a full one", level);
+        facts.add("level", level);
     }
 }
 

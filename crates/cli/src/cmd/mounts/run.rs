@@ -104,19 +104,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// `mount_ok`, the series for alerts, has no label for the verdict. Otherwise, a mount that changes
 /// from slow to hung would start a new series, and so restart the `for` of an alert rule.
 fn add_facts(points: &[Point], out: &Out) {
-    out.facts
-        .add("mount_points", "Mount points that were found", points.len());
+    out.facts.add("mount_points", points.len());
     let verdicts = mount_verdicts(points);
     for (mount, verdict) in &verdicts {
         let labels = vec![("mount", mount.clone())];
-        let help = "Whether a mount answers";
-        out.facts
-            .add_with("mount_ok", help, labels, u8::from(answers(*verdict)));
+        let is_ok = u8::from(answers(*verdict));
+        out.facts.add_with("mount_ok", labels, is_ok);
     }
     for (mount, verdict) in verdicts {
         let labels = vec![("mount", mount), ("verdict", verdict.name().to_owned())];
-        let help = "The verdict on a mount, as a label";
-        out.facts.add_with("mount_verdict", help, labels, 1);
+        out.facts.add_with("mount_verdict", labels, 1);
     }
 }
 

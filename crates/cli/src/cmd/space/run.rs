@@ -126,30 +126,18 @@ fn above_threshold(capacity: &Capacity, most: f64) -> Vec<WarningKind> {
 /// Records metrics for `--report` and `--metrics`.
 fn add_facts(bill: &Bill, out: &Out) {
     let capacity = &bill.capacity;
-    let space = [
-        ("size_bytes", "Size of the file system", capacity.size),
-        ("used_bytes", "Space that is used", capacity.used),
-        (
-            "available_bytes",
-            "Space that users can use",
-            capacity.available,
-        ),
-    ];
-    let inodes = [
-        ("inodes", "Inodes of the file system", capacity.inodes),
-        ("inodes_used", "Inodes that are used", capacity.inodes_used),
-    ];
-    let inodes = inodes.into_iter().filter(|_| capacity.inodes > 0);
-    for (name, help, value) in space.into_iter().chain(inodes) {
-        out.facts.add(name, help, value);
+    out.facts.add("size_bytes", capacity.size);
+    out.facts.add("used_bytes", capacity.used);
+    out.facts.add("available_bytes", capacity.available);
+    if capacity.inodes > 0 {
+        out.facts.add("inodes", capacity.inodes);
+        out.facts.add("inodes_used", capacity.inodes_used);
     }
     if let Some(percent) = capacity.df_percent() {
-        let help = "Used percentage as df reports it, divided by 100";
-        out.facts.add("used_ratio", help, percent as f64 / 100.0);
+        out.facts.add("used_ratio", percent as f64 / 100.0);
     }
-    let unaccounted = "Used space that is not accounted for";
     if let Some(bytes) = bill.unaccounted() {
-        out.facts.add("unaccounted_bytes", unaccounted, bytes);
+        out.facts.add("unaccounted_bytes", bytes);
     }
     let mut kinds: BTreeMap<&str, i64> = BTreeMap::new();
     for item in &bill.items {
@@ -157,8 +145,7 @@ fn add_facts(bill: &Bill, out: &Out) {
     }
     for (kind, bytes) in kinds {
         let labels = vec![("kind", kind.to_owned())];
-        let help = "Space by what it is used for";
-        out.facts.add_with("item_bytes", help, labels, bytes);
+        out.facts.add_with("item_bytes", labels, bytes);
     }
 }
 

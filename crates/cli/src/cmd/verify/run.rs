@@ -84,16 +84,8 @@ fn print(out: &Out, text: impl FnOnce() -> String) -> Result<(), Error> {
 
 /// Records metrics for `--report` and `--metrics`.
 fn add_facts(members: u64, damaged: u64, out: &Out) {
-    out.facts.add(
-        "members",
-        "Members that the last verification has read",
-        members,
-    );
-    out.facts.add(
-        "damaged_places",
-        "Places where archives are damaged",
-        damaged,
-    );
+    out.facts.add("members", members);
+    out.facts.add("damaged_places", damaged);
 }
 
 fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
@@ -144,11 +136,7 @@ fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
         .iter()
         .filter(|dump| !dump.is_restorable)
         .count();
-    out.facts.add(
-        "unrestorable_dumps",
-        "Recorded dumps that cannot be restored",
-        lost,
-    );
+    out.facts.add("unrestorable_dumps", lost);
     let report = show::Chains {
         history: &history,
         checked: &checked,

@@ -1,13 +1,11 @@
 //! Notes and JSON about the ranks of an MPI job.
 
 use serde::{Deserialize, Serialize};
-use show::json_object;
 use show::units::{count, plural};
 
-use crate::json::Json;
 use crate::out::Out;
 
-/// Number of entries that a rank of an MPI job found, and its host.
+/// Number of entries that a rank of an MPI job found, and its host; also a member of the JSON.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RankEntries {
     pub(crate) rank: usize,
@@ -16,13 +14,6 @@ pub(crate) struct RankEntries {
     pub(crate) processors: usize,
     pub(crate) entries: u64,
 }
-
-json_object!(Json<'_, RankEntries>, |found| {
-    "rank": found.rank,
-    "host": &found.host,
-    "processors": found.processors,
-    "entries": found.entries,
-});
 
 /// Prints a note with the minimum and maximum number of entries of several ranks, and with the number of
 /// parts that `--resume` kept, of all parts.

@@ -37,7 +37,7 @@ json_object!(RestoreReport<'_>, |report| {
     "skipped": report.summary.counts.skipped,
     "steps": report.steps.map(Json),
     "seconds": report.seconds,
-    "ranks": report.ranks.map(Json),
+    "ranks": report.ranks,
 });
 
 /// The steps of a dry run. Paths are stored as a tree, which saves memory.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use archive::Users;
 use base::Capacity;
 use ondisk::{Time, utc};
-use serde::{Serialize, Serializer};
 use show::name::printable;
 use show::shell::{quoted, quoted_in_script};
 use show::table::{Align, RowColour, Table, TableStyle, wrap};
@@ -18,6 +17,7 @@ use walk::group::AGES;
 
 use crate::cmd::groups::or_number;
 use crate::date::Zone;
+use crate::json::Json;
 
 pub(crate) struct SpaceReport<'a> {
     /// The directory as given by the user.
@@ -38,61 +38,34 @@ json_object!(SpaceReport<'_>, |report| {
     "used": report.bill.capacity.used,
     "available": report.bill.capacity.available,
     "percent": report.bill.capacity.df_percent(),
-    "inodes": inodes(report.bill),
-    "items": List(|item| ItemJson { item, users: report.users }, &report.bill.items),
+    "inodes": report.bill.capacity.inodes_df_percent().map(|percent| InodesJson(percent, report.bill)),
+    "items": report.bill.items.iter().map(|item| ItemJson { item, users: report.users }).collect::<Vec<_>>(),
     "unaccounted": report.bill.unaccounted(),
-    "owners": List(|sums| OwnerJson { sums, users: report.users }, &report.bill.owners),
-    "ages": List(AgeJson, &report.bill.ages),
-    "caches": List(CacheJson, &report.bill.caches),
+    "owners": report.bill.owners.iter().map(|sums| OwnerJson { sums, users: report.users }).collect::<Vec<_>>(),
+    "ages": Json(&report.bill.ages[..]),
+    "caches": Json(&report.bill.caches[..]),
     "engine": report.bill.engine.name(),
     "files": report.bill.files,
     "seconds": report.seconds,
 });
 
-/// The inodes of a file system with a fixed number of them.
-struct InodesJson<'a> {
-    total: u64,
-    used: u64,
-    percent: u64,
-    places: &'a [InodeSums],
-}
+/// The inodes of a file system with a fixed number of them, and their used percentage.
+struct InodesJson<'a>(u64, &'a Bill);
 
 json_object!(InodesJson<'_>, |it| {
-    "total": it.total,
-    "used": it.used,
-    "percent": it.percent,
-    "places": List(InodePlaceJson, it.places),
+    "total": it.1.capacity.inodes,
+    "used": it.1.capacity.inodes_used,
+    "percent": it.0,
+    "places": Json(&it.1.inodes[..]),
 });
 
-/// The inodes of a directory, or of the deleted files of a process.
-struct InodePlaceJson<'a>(&'a InodeSums);
-
-json_object!(InodePlaceJson<'_>, |it| {
-    "kind": it.0.kind.name(),
-    name "path": it.0.path.as_deref(),
-    "pid": it.0.holder.as_ref().and_then(|holder| holder.pid),
-    name "program": it.0.holder.as_ref().map(|holder| &holder.program[..]),
-    "inodes": it.0.inodes,
+json_object!(Json<'_, InodeSums>, |it| {
+    "kind": it.kind.name(),
+    name "path": it.path.as_deref(),
+    "pid": it.holder.as_ref().and_then(|holder| holder.pid),
+    name "program": it.holder.as_ref().map(|holder| &holder.program[..]),
+    "inodes": it.inodes,
 });
-
-fn inodes(bill: &Bill) -> Option<InodesJson<'_>> {
-    let capacity = &bill.capacity;
-    Some(InodesJson {
-        places: &bill.inodes,
-        total: capacity.inodes,
-        used: capacity.inodes_used,
-        percent: capacity.inodes_df_percent()?,
-    })
-}
-
-/// A JSON array: a function applied to each value of a slice.
-struct List<'a, F, T>(F, &'a [T]);
-
-impl<'a, T, J: Serialize, F: Fn(&'a T) -> J> Serialize for List<'a, F, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.1.iter().map(&self.0))
-    }
-}
 
 struct ItemJson<'a> {
     item: &'a Item,
@@ -128,22 +101,18 @@ json_object!(OwnerJson<'_>, |it| {
     "bytes": it.sums.bytes,
 });
 
-struct AgeJson<'a>(&'a AgeSums);
-
-json_object!(AgeJson<'_>, |it| {
-    "age": age(it.0),
-    "files": it.0.files,
-    "bytes": it.0.bytes,
+json_object!(Json<'_, AgeSums>, |it| {
+    "age": age(it),
+    "files": it.files,
+    "bytes": it.bytes,
 });
 
-struct CacheJson<'a>(&'a CacheSums);
-
-json_object!(CacheJson<'_>, |it| {
-    name "path": Some(&it.0.path),
-    "bytes": it.0.bytes,
-    "since": it.0.since.map(|time| utc(time.sec)),
-    "frees": it.0.freeable,
-    "command": command(&it.0.remedy),
+json_object!(Json<'_, CacheSums>, |it| {
+    name "path": Some(&it.path),
+    "bytes": it.bytes,
+    "since": it.since.map(|time| utc(time.sec)),
+    "frees": it.freeable,
+    "command": command(&it.remedy),
 });
 
 fn age(sums: &AgeSums) -> &'static str {

@@ -147,7 +147,7 @@ json_object!(Walk<'_>, |result| {
     "groups": result.groups,
     "explain": result.explain.map(EngineChoices),
     "compare": result.compare,
-    "ranks": result.ranks.map(Json),
+    "ranks": result.ranks,
     some "kept": result.kept,
 });
 

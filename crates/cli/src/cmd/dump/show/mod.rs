@@ -105,7 +105,7 @@ json_object!(DumpReport<'_>, |report| {
     "account": report.account.map(Json),
     "explain": report.explain,
     "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
-    "ranks": report.ranks.map(Json),
+    "ranks": report.ranks,
     some "kept": report.kept,
     some "pruned": report.pruned,
 });

@@ -146,15 +146,11 @@ fn skipped(survey: &Survey<'_>) -> BTreeMap<&'static str, Skipped> {
 }
 
 /// The reason why a section is missing, and the command that measures it.
+#[derive(Serialize)]
 struct Skipped {
     why: String,
     how: String,
 }
-
-json_object!(Skipped, |skipped| {
-    "why": skipped.why,
-    "how": skipped.how,
-});
 
 json_object!(Json<'_, FileSystem>, |it| {
     name "target": Some(&it.target),
@@ -168,39 +164,25 @@ json_object!(Json<'_, FileSystem>, |it| {
     "inodes_used": it.capacity.map(|capacity| capacity.inodes_used),
 });
 
-fn costs(survey: &Survey<'_>) -> Vec<PricedActivity> {
+fn costs<'a>(survey: &Survey<'a>) -> Vec<PricedActivity<'a>> {
     let commands = Commands::from_survey(survey);
-    let cost = |cost: &ActivityCost<'_>| PricedActivity {
-        name: cost.activity.name(),
-        command: cost.command,
-        unit: cost.now.map(CostAmount::unit),
-        now: cost.now.map(CostAmount::value),
-        is_estimated: cost.now.is_some_and(CostAmount::is_estimated),
-        possible: cost.possible.map(CostAmount::value),
-        how: means(cost, &commands),
-    };
-    activity_costs(survey).iter().map(cost).collect()
+    let costs = activity_costs(survey).into_iter();
+    costs
+        .map(|cost| PricedActivity(cost, means(&cost, &commands)))
+        .collect()
 }
 
-/// The present and the possible cost of an activity.
-struct PricedActivity {
-    name: &'static str,
-    command: Option<&'static str>,
-    unit: Option<&'static str>,
-    now: Option<f64>,
-    is_estimated: bool,
-    possible: Option<f64>,
-    how: String,
-}
+/// The present and the possible cost of an activity, and how to reach the possible one.
+struct PricedActivity<'a>(ActivityCost<'a>, String);
 
-json_object!(PricedActivity, |cost| {
-    "name": cost.name,
-    "command": cost.command,
-    "unit": cost.unit,
-    "now": cost.now,
-    "estimated": cost.is_estimated,
-    "possible": cost.possible,
-    "how": cost.how,
+json_object!(PricedActivity<'_>, |cost| {
+    "name": cost.0.activity.name(),
+    "command": cost.0.command,
+    "unit": cost.0.now.map(CostAmount::unit),
+    "now": cost.0.now.map(CostAmount::value),
+    "estimated": cost.0.now.is_some_and(CostAmount::is_estimated),
+    "possible": cost.0.possible.map(CostAmount::value),
+    "how": cost.1,
 });
 
 json_object!(Json<'_, Machine>, |it| {

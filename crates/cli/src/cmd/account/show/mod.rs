@@ -9,7 +9,7 @@ use meter::call::{CommandEnd, Metered};
 use show::columns;
 use show::name::printable;
 use show::table::{Align, RowColour, Table, TableStyle};
-use show::units::{count, duration};
+use show::units::{count, duration, plural};
 
 use crate::out::seconds;
 
@@ -224,9 +224,8 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     let ended = match metered.ended {
         CommandEnd::Killed(signal) => format!("Killed by signal {signal} (exit status {status})"),
         CommandEnd::Exited(_) => format!("Exit status {status}"),
-        CommandEnd::Detached(1) => "Attached to 1 process".to_owned(),
-        CommandEnd::Detached(processes) => {
-            format!("Attached to {} processes", count(processes as u64))
+        CommandEnd::Detached(n) => {
+            format!("Attached to {}", plural(n as u64, "process", "processes"))
         }
     };
     let lost = match metered.lost {

@@ -2,7 +2,7 @@
 
 use account::ledger::Sum;
 use show::table::{TableStyle, wrap};
-use show::units::{count, duration};
+use show::units::{duration, plural};
 
 /// The mean time of a call.
 pub(super) fn average(sum: &Sum) -> String {
@@ -17,9 +17,5 @@ pub(super) fn line(style: TableStyle, text: &str) -> String {
 }
 
 pub(super) fn call_count(calls: u64) -> String {
-    format!(
-        "{} {}",
-        count(calls),
-        if calls == 1 { "call" } else { "calls" }
-    )
+    plural(calls, "call", "calls")
 }

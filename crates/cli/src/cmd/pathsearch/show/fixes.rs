@@ -3,7 +3,7 @@
 use ::show::name::printable;
 use ::show::shell::single_quoted;
 use ::show::table::TableStyle;
-use ::show::units::{count, duration, sized};
+use ::show::units::{duration, plural, sized};
 use pathsearch::{Change, Fix, PathProposal, RunpathChange, Shim};
 
 use crate::out::seconds;
@@ -37,9 +37,9 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
     let remote = format!(
         "{} on a network file system ({})",
         duration(fix.saves_seconds),
-        counted(fix.saves_requests, "request", "requests")
+        plural(fix.saves_requests, "request", "requests")
     );
-    let misses = counted(fix.saves_misses, "failed lookup", "failed lookups");
+    let misses = plural(fix.saves_misses, "failed lookup", "failed lookups");
     let here = duration(fix.saves_seconds_here);
     match fix.saves_misses {
         0 => format!("saves {remote}"),
@@ -50,10 +50,6 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
         _ if fix.saves_seconds_here <= 0.0 => format!("saves {misses} and {remote}"),
         _ => format!("saves {misses}, {here} here and {remote}"),
     }
-}
-
-fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 pub(crate) fn change_text(change: &Change) -> String {
@@ -94,7 +90,7 @@ pub(crate) fn change_text(change: &Change) -> String {
             let option = if option.is_empty() { "" } else { &format!(" {option}") };
             return format!(
                 "compile {} once, which Python compiles at each start: {}{option} -m compileall -q -l {}",
-                counted(*modules, "module", "modules"),
+                plural(*modules, "module", "modules"),
                 shell_word(python),
                 dirs.join(" ")
             );
@@ -115,7 +111,7 @@ pub(crate) fn change_text(change: &Change) -> String {
             return format!(
                 "{first} PYTHONPYCACHEPREFIX={}: Python compiles {} at each start, because {why}",
                 shell_word(dir),
-                counted(*modules, "module", "modules")
+                plural(*modules, "module", "modules")
             );
         }
         Change::AvoidShim { shim, manager } => return shim_text(shim, manager.as_deref()),
@@ -139,10 +135,10 @@ pub(crate) fn change_text(change: &Change) -> String {
         } => {
             let (copied, names) = match (files, links) {
                 (1, 0) => ("file".to_owned(), "its name"),
-                (files, 0) => (counted(*files, "file", "files"), "their names"),
+                (files, 0) => (plural(*files, "file", "files"), "their names"),
                 (files, links) => {
-                    let files = counted(*files, "file", "files");
-                    let links = counted(*links, "symbolic link", "symbolic links");
+                    let files = plural(*files, "file", "files");
+                    let links = plural(*links, "symbolic link", "symbolic links");
                     (format!("{files} and {links}"), "their names")
                 }
             };
@@ -185,7 +181,7 @@ fn shim_text(shim: &Shim, manager: Option<&[u8]>) -> String {
     format!(
         "execute {program} directly{which}: the script {path} of a version manager runs {} before, in \
          {} under the meter",
-        counted(shim.processes / shim.times.max(1), "process", "processes"),
+        plural(shim.processes / shim.times.max(1), "process", "processes"),
         duration(seconds(shim.nanos / shim.times.max(1)))
     )
 }

@@ -103,8 +103,8 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
 }
 
 /// The file name suffix of an archive with this compression.
-fn suffix(compress: Option<Compress>) -> &'static str {
-    match compress.unwrap_or_default() {
+pub(super) fn suffix(compress: Compress) -> &'static str {
+    match compress {
         Compress::No => ".tar",
         Compress::With(Compression::Gzip, _) => ".tar.gz",
         Compress::With(Compression::Xz, _) => ".tar.xz",
@@ -117,7 +117,7 @@ fn dumps_in<'a>(state: &'a [u8], args: &Args, sources: &'a [Vec<u8>]) -> Automat
         state,
         sources,
         full_every: args.full_every.unwrap_or(FULL_EVERY),
-        suffix: suffix(args.compress),
+        suffix: suffix(args.compress.unwrap_or_default()),
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use archive::compression::{Compress, Compression};
 use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
 use archive::run::{archive_names_in, part_in};
 use catalog::remote::as_prefix;
@@ -16,6 +15,7 @@ use walk::Diagnostics;
 use walk::entry::joined;
 
 use crate::cmd::dump::args::Dump as Args;
+use crate::cmd::dump::automatic::suffix;
 use crate::error::Error;
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
@@ -122,16 +122,10 @@ impl Parts {
         for dir in [&mut options.archive, &mut options.catalog] {
             *dir = dir.as_deref().map(as_prefix);
         }
-        let suffix = match options.compress {
-            Compress::No => ".tar",
-            Compress::With(Compression::Gzip, _) => ".tar.gz",
-            Compress::With(Compression::Xz, _) => ".tar.xz",
-            Compress::BySuffix | Compress::With(..) => ".tar.zst",
-        };
         let pieces = if resume { PIECES } else { 1 };
         let mut first = part_of_run(None, team);
         let mut parts = Parts {
-            suffix,
+            suffix: suffix(options.compress),
             ranks: first.of,
             first: ShardOfRun {
                 of: first.of * pieces,

@@ -12,19 +12,12 @@ use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, SortedGroups, type_of_k
 
 /// Groups whose names are generated one by one while they are printed, because a list of many long
 /// names would take much memory.
+#[derive(Clone, Copy)]
 pub(crate) struct NamedGroups<'a, S> {
     pub(crate) by: GroupBy,
     pub(crate) groups: &'a SortedGroups<S>,
     pub(crate) users: &'a Users,
 }
-
-impl<S> Clone for NamedGroups<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for NamedGroups<'_, S> {}
 
 /// A group with its name.
 pub(crate) struct Group<S> {

@@ -53,7 +53,7 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
 ];
 
 /// The time and calls of the method `of`, divided by those of the method `to`.
-#[derive(Clone, Debug)]
+#[derive(Serialize)]
 struct Ratio {
     of: &'static str,
     to: &'static str,
@@ -61,23 +61,12 @@ struct Ratio {
     table: Option<&'static str>,
     /// Ratios of times, trial by trial. Trials with a time that was too short to measure are
     /// omitted.
-    real: Option<Stats>,
-    user: Option<Stats>,
-    sys: Option<Stats>,
+    real: Option<JsonStats>,
+    user: Option<JsonStats>,
+    sys: Option<JsonStats>,
     calls: f64,
     stat_calls: f64,
 }
-
-json_object!(Ratio, |ratio| {
-    "of": ratio.of,
-    "to": ratio.to,
-    "table": ratio.table,
-    "real": ratio.real.map(JsonStats),
-    "user": ratio.user.map(JsonStats),
-    "sys": ratio.sys.map(JsonStats),
-    "calls": ratio.calls,
-    "stat_calls": ratio.stat_calls,
-});
 
 /// A method that was not compared.
 #[derive(Clone, Debug, Serialize)]
@@ -118,7 +107,7 @@ fn ratios(methods: &[MethodRuns]) -> Vec<Ratio> {
             let pairs = a.runs.iter().zip(&b.runs);
             let times = pairs.map(|(a, b)| (field(a), field(b)));
             let measured = times.filter(|(a, b)| *a > 0.0 && *b > 0.0);
-            Stats::from_values(measured.map(|(a, b)| a / b))
+            Stats::from_values(measured.map(|(a, b)| a / b)).map(JsonStats)
         };
         let of_counts = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
         ratios.push(Ratio {
@@ -186,12 +175,12 @@ pub(crate) fn ratios_text(methods: &[MethodRuns], color: bool) -> String {
             ratio(pair.stat_calls)
         ));
         let method = find(methods, pair.of);
-        let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
+        let row = |name: &str, stats: Option<JsonStats>, field: fn(&Times) -> f64| {
             let average = method.and_then(|method| Stats::from_runs(&method.runs, field));
             let average = average.map_or("-".to_owned(), |s| duration(s.mean));
             StatsRow {
                 name: name.to_owned(),
-                stats,
+                stats: stats.map(|it| it.0),
                 averages: vec![average],
             }
         };

@@ -302,21 +302,24 @@ fn json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
 fn odd_json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
     let mut is_utf8 = true;
     for chunk in name.utf8_chunks() {
-        for &b in chunk.valid().as_bytes() {
-            match b {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
-                0..b' ' | 0x7f => {
-                    out.extend_from_slice(format!("\\u{b:04x}").as_bytes());
-                }
-                _ => out.push(b),
-            }
-        }
+        escape_json(out, chunk.valid().as_bytes());
         if !chunk.invalid().is_empty() {
             is_utf8 = false;
             text(out, b"", "\u{fffd}");
         }
     }
     is_utf8
+}
+
+/// Appends text to a JSON string.
+pub(super) fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            0..b' ' | 0x7f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => out.push(byte),
+        }
+    }
 }
 
 /// The two digits of every number below 100.

@@ -10,6 +10,7 @@ use gate::sync::Mutex;
 use walk::entry::Time;
 use walk::{Dir, DirKey, Entry, Fields, FileType, Meta, Sink, Worker};
 
+use super::lines::escape_json;
 use crate::error::Error;
 use crate::out::Out;
 
@@ -145,7 +146,7 @@ impl Drop for NcduCollector<'_> {
 /// Appends the JSON object of an entry. A directory that the predicates do not select gets size 0.
 fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
     to.extend_from_slice(b"{\"name\":\"");
-    put_name(to, name);
+    escape_json(to, name); // like ncdu, keeps bytes that are not UTF-8
     let dev = u64::from(meta.dev.major) << 20 | u64::from(meta.dev.minor);
     let (size, allocated) = match is_selected {
         true => (meta.size, meta.blocks.saturating_mul(512)),
@@ -174,17 +175,6 @@ fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
     }
     to.extend_from_slice(text.as_bytes());
     to.push(b'}');
-}
-
-/// Appends a name to a JSON string. Like ncdu, keeps bytes that are not UTF-8.
-fn put_name(to: &mut Vec<u8>, name: &[u8]) {
-    for &byte in name {
-        match byte {
-            b'"' | b'\\' => to.extend_from_slice(&[b'\\', byte]),
-            0..b' ' | 0x7f => to.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => to.push(byte),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Directories that programs fill with caches and logs, and the commands that empty them.
 
-use crate::bill::Remedy;
-
 /// A directory that a command can empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
@@ -46,12 +44,5 @@ const fn journal(path: &'static str) -> Cache {
     Cache {
         left: 100 << 20,
         ..cache(path, "journalctl --vacuum-size=100M")
-    }
-}
-
-impl Cache {
-    /// The remedy that empties the cache.
-    pub fn remedy(&self) -> Remedy {
-        Remedy::Clean(self.command)
     }
 }

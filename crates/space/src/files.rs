@@ -15,7 +15,7 @@ use walk::entry::relative;
 use walk::group::AGES;
 use walk::{Dir, Entry, Fields, Meta, Moment, Sink, Worker};
 
-use crate::bill::{AgeSums, CacheSums, InodeSums, Item, ItemKind, OwnerSums};
+use crate::bill::{AgeSums, CacheSums, InodeSums, Item, ItemKind, OwnerSums, Remedy};
 use crate::caches::CACHES;
 use crate::source::signed;
 
@@ -271,7 +271,7 @@ impl FileTotals {
                 bytes: cached.sums.bytes,
                 freeable: cached.sums.bytes.saturating_sub(cache.left),
                 since: cached.oldest,
-                remedy: cache.remedy(),
+                remedy: Remedy::Clean(cache.command),
             })
             .collect();
         caches.sort_by_key(|cache| Reverse(cache.bytes));

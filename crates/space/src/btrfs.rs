@@ -51,7 +51,7 @@ fn read_trees(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> Result<F
     let paths = Paths::new(source, &all);
     let claims = claims(source, warnings);
     let mut extents = Extents::default();
-    let tree = SubvolumeTree::read(fd, own, &claims)?;
+    let tree = SubvolumeTree::read(fd, own, claims)?;
     let root = paths.of_tree(own);
     let (mut files, places) = tree.count(&mut extents);
     for tree in all.keys().filter(|tree| **tree != own) {

@@ -81,25 +81,21 @@ struct ExtentFile {
 
 /// The directories and files of the examined subvolume.
 #[derive(Debug, Default)]
-pub(super) struct SubvolumeTree<'a> {
-    claims: Option<&'a SeparateInodes>,
+pub(super) struct SubvolumeTree {
+    claims: SeparateInodes,
     directories: HashMap<u64, SubvolumeDirectory>,
     files: Vec<ExtentFile>,
     extents: Vec<DataExtent>,
 }
 
-impl<'a> SubvolumeTree<'a> {
+impl SubvolumeTree {
     /// Reads the tree of a subvolume.
     ///
     /// # Errors
     /// The errno of the search ioctl.
-    pub(super) fn read(
-        fd: &Fd,
-        tree: u64,
-        claims: &'a SeparateInodes,
-    ) -> Result<SubvolumeTree<'a>, Errno> {
+    pub(super) fn read(fd: &Fd, tree: u64, claims: SeparateInodes) -> Result<SubvolumeTree, Errno> {
         let mut all = SubvolumeTree {
-            claims: Some(claims),
+            claims,
             ..SubvolumeTree::default()
         };
         each_item(fd, tree, FILES, |item| all.add(item))?;
@@ -214,7 +210,7 @@ impl<'a> SubvolumeTree<'a> {
 
 /// Determines where each file is counted.
 struct ExtentPlaces<'a> {
-    tree: &'a SubvolumeTree<'a>,
+    tree: &'a SubvolumeTree,
     numbers: HashMap<ExtentPlace, usize>,
     all: Vec<OwnedPlace>,
     /// Known places, by inode of the directory.
@@ -223,10 +219,7 @@ struct ExtentPlaces<'a> {
 
 impl ExtentPlaces<'_> {
     fn of_file(&mut self, file: &ExtentFile) -> DirectoryOwner {
-        let covered = self
-            .tree
-            .claims
-            .and_then(|claims| claims.covered.get(&file.ino));
+        let covered = self.tree.claims.covered.get(&file.ino);
         if let Some(path) = covered.filter(|_| !self.tree.directories.contains_key(&file.ino)) {
             let place = self.number(ExtentPlace::Covered(path.clone()), None);
             return DirectoryOwner { place, cache: None };
@@ -274,16 +267,15 @@ impl ExtentPlaces<'_> {
         let Some(directory) = self.tree.directories.get(&dir) else {
             return above;
         };
-        let claims = self.tree.claims;
         let mut reached = above;
         if directory.parent == FIRST_INODE {
             let place = ExtentPlace::Top(directory.name.clone());
             reached.place = self.number(place, Some(directory.owner));
         }
-        if let Some(path) = claims.and_then(|claims| claims.covered.get(&dir)) {
+        if let Some(path) = self.tree.claims.covered.get(&dir) {
             reached.place = self.number(ExtentPlace::Covered(path.clone()), Some(directory.owner));
         }
-        let cache = claims.and_then(|claims| claims.caches.get(&dir)).copied();
+        let cache = self.tree.claims.caches.get(&dir).copied();
         reached.cache = reached.cache.or(cache);
         reached
     }

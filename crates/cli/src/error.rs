@@ -272,7 +272,7 @@ impl From<space::Error> for Error {
                 Error::new(printable(error.to_string().as_bytes()))
                     .with_hint("give a directory on a disk or a tmpfs; fathom mounts lists them")
             }
-            space::Error::Size { .. } => Error::new(printable(error.to_string().as_bytes())),
+            space::Error::Size(..) => Error::new(printable(error.to_string().as_bytes())),
         }
     }
 }

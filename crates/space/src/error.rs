@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::WarningReason;
 use base::runs::time_text;
-use gate::{Errno, Gate};
+use gate::Errno;
 use mounts::namespace::OtherNamespace;
 
 /// The reason why the space cannot be examined.
@@ -22,15 +22,8 @@ pub enum Error {
     /// The kernel generates the files of this file system when they are read.
     #[error("'{}' is on {}, which has no space of its own: the kernel makes its files when they are read", String::from_utf8_lossy(.0), String::from_utf8_lossy(.1))]
     KernelFileSystem(Vec<u8>, Vec<u8>),
-    #[error(
-        "cannot read the size of the file system of '{}': {errno}",
-        String::from_utf8_lossy(path)
-    )]
-    Size {
-        path: Vec<u8>,
-        gate: Gate,
-        errno: Errno,
-    },
+    #[error("cannot read the size of the file system of '{}': {}", String::from_utf8_lossy(.0), .1)]
+    Size(Vec<u8>, Errno),
 }
 
 fn plural(n: usize, one: &str, more: &str) -> String {

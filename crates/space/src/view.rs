@@ -56,7 +56,6 @@ impl ExaminedMount {
         let table = mounts_if_answering(dir, deadline)?;
         let given = open_top(dir, 0).map_err(walk::Error::Directory)?;
         let Some(own) = given.mount(&table).cloned() else {
-            let mount_point = mounts::root::name_of(&given.fd).unwrap_or_else(|_| dir.to_vec());
             let mount = Mount {
                 id: given.meta.mount,
                 dev: given.meta.dev,
@@ -64,16 +63,7 @@ impl ExaminedMount {
             };
             let other = mounts::namespace::other_namespace(&given.fd);
             let kind = other.map_or(WarningKind::UnknownMount, WarningKind::OtherNamespace);
-            let mut warnings = vec![Warning::about(&mount_point, kind)];
-            let deleted = deleted::find(mount.dev, &table, &mut warnings);
-            return Ok(ExaminedMount {
-                top: given,
-                mount_point,
-                mount,
-                table,
-                deleted,
-                warnings,
-            });
+            return Ok(ExaminedMount::new(dir, given, mount, table, Some(kind)));
         };
         let has_no_size = || fstatfs(&given.fd).is_ok_and(|statfs| statfs.size == 0);
         if is_kernel_file_system(&own.content.fstype) && has_no_size() {
@@ -94,21 +84,32 @@ impl ExaminedMount {
                 (top.meta.mount == row.id).then_some((row.clone(), top))
             });
         let (mount, top) = opened.next_back().unwrap_or((own, given));
+        let is_partial = !is_whole(&mount) && mount.content.fstype != b"btrfs";
+        let kind = is_partial.then(|| WarningKind::PartOnly(mount.content.fsroot.clone()));
+        Ok(ExaminedMount::new(dir, top, mount, table, kind))
+    }
+
+    /// `missing` is why a part of the file system is not accounted for.
+    fn new(
+        dir: &[u8],
+        top: Top,
+        mount: Mount,
+        table: Vec<Mount>,
+        missing: Option<WarningKind>,
+    ) -> ExaminedMount {
         let mount_point = mounts::root::name_of(&top.fd).unwrap_or_else(|_| dir.to_vec());
-        let mut warnings = Vec::new();
-        if !is_whole(&mount) && mount.content.fstype != b"btrfs" {
-            let kind = WarningKind::PartOnly(mount.content.fsroot.clone());
-            warnings.push(Warning::about(&mount_point, kind));
-        }
-        let deleted = deleted::find(mount.dev, &table, &mut warnings);
-        Ok(ExaminedMount {
+        let missing = missing.into_iter();
+        let mut warnings = missing
+            .map(|kind| Warning::about(&mount_point, kind))
+            .collect();
+        ExaminedMount {
+            deleted: deleted::find(mount.dev, &table, &mut warnings),
             top,
             mount_point,
             mount,
             table,
-            deleted,
             warnings,
-        })
+        }
     }
 
     /// Reads the file system, and accounts for its space.
@@ -134,11 +135,8 @@ impl ExaminedMount {
             Some(files) => (files, EngineKind::Btrfs),
             None => self.walk(diagnostics)?,
         };
-        let statfs = fstatfs(&self.top.fd).map_err(|errno| Error::Size {
-            path: self.mount_point.clone(),
-            gate: Gate::Fstatfs,
-            errno,
-        })?;
+        let statfs = fstatfs(&self.top.fd);
+        let statfs = statfs.map_err(|errno| Error::Size(self.mount_point.clone(), errno))?;
         let mut items = files.items;
         items.append(&mut self.deleted.items);
         let mut inodes = files.inodes;
@@ -320,11 +318,7 @@ pub fn read_capacity(path: &[u8], deadline: Duration) -> Result<(Capacity, Vec<u
         let kind = mounts::ErrorKind::OpenDirectory;
         mounts::Error::at(kind, path, Gate::Openat, errno)
     })?;
-    let statfs = fstatfs(&fd).map_err(|errno| Error::Size {
-        path: path.to_vec(),
-        gate: Gate::Fstatfs,
-        errno,
-    })?;
+    let statfs = fstatfs(&fd).map_err(|errno| Error::Size(path.to_vec(), errno))?;
     let id = mount_id(&fd);
     let own = table.into_iter().find(|row| Some(row.id) == id);
     let fstype = own.map_or(Vec::new(), |row| row.content.fstype.clone());

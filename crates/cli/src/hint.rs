@@ -19,7 +19,8 @@ use show::shell::quoted;
 pub(crate) use self::archives::{
     ITS_SNAPSHOTS, archive_hint, has_snapshot_catalog, newest_catalog,
 };
-use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
+use self::commands::{hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
+use crate::cmd::compare::show as compare;
 use crate::rank_warning::Reason;
 
 mod archives;
@@ -64,12 +65,12 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {
         hint_for_walk(kind, warning.errno)
-    } else if let Some(kind) = warning.reason() {
-        hint_for_meter(kind)
+    } else if let Some(meter::WarningKind::Unprivileged(_)) = warning.reason() {
+        Some("run fathom as root")
     } else if let Some(kind) = warning.reason() {
         hint_for_probe(kind)
-    } else if let Some(kind) = warning.reason() {
-        hint_for_comparison(kind)
+    } else if let Some(compare::WarningKind::TooShort { .. }) = warning.reason() {
+        Some("measure a larger tree, or more work: times below a clock tick are 0")
     } else if let Some(kind) = warning.reason() {
         hint_for_space(kind)
     } else {
@@ -279,14 +280,6 @@ fn examine(program: &CStr) -> gate::Result<Statx> {
         AtFlags::empty(),
         StatxMask::TYPE | StatxMask::MODE,
     )
-}
-
-fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
-    use meter::WarningKind::Unprivileged;
-    Some(match kind {
-        Unprivileged(_) => "run fathom as root",
-        _ => return None,
-    })
 }
 
 /// The hint for an error of a remote restic repository.

@@ -79,9 +79,7 @@ impl RankWarning {
             },
         }
     }
-}
 
-impl RankWarning {
     /// The warning as rank 0 reports it. `place`, the rank and its host, is appended to the reason,
     /// because the cause may be on that host.
     pub(crate) fn at_place(mut self, place: &str) -> Warning {

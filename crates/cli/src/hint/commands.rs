@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::cmd::compare::show as compare;
 use crate::cmd::probe::show::{self as probe, methods};
 
 pub(super) fn hint_for_pathsearch(kind: pathsearch::WarningKind) -> Option<&'static str> {
@@ -56,14 +55,4 @@ pub(super) fn hint_for_probe(kind: &probe::WarningKind) -> Option<&'static str> 
         WarningKind::Contradicted(_) => "",
     };
     Some(hint).filter(|hint| !hint.is_empty())
-}
-
-pub(super) fn hint_for_comparison(kind: &compare::WarningKind) -> Option<&'static str> {
-    use compare::WarningKind;
-    match kind {
-        WarningKind::Empty { .. } => None,
-        WarningKind::TooShort { .. } => {
-            Some("measure a larger tree, or more work: times below a clock tick are 0")
-        }
-    }
 }

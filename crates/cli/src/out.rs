@@ -515,22 +515,18 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let words = std::env::args_os().skip(1);
             let words: Vec<String> = words.map(|it| it.to_string_lossy().into_owned()).collect();
             let command = words.iter().find_map(|word| all.find_subcommand(word));
-            let suggestion = suggestion(e).map_or(String::new(), |name| {
-                format!("did you mean '{}'? ", printable(name.as_bytes()))
-            });
             let known = match e.get(ContextKind::InvalidSubcommand) {
-                Some(ContextValue::String(word)) => counterpart(word),
+                Some(ContextValue::String(word)) => counterpart(word).map(str::to_owned),
                 _ => None,
             };
-            let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
             let foreign = command.and_then(|command| foreign(e, command, &words));
-            let suggestion = foreign.map_or(suggestion, |here| format!("use {here}; "));
-            let suggestion = match is_given_twice(e) {
-                true => "give it once; ".to_owned(),
-                false => suggestion,
-            };
+            let similar = suggestion(e).map(|name| printable(name.as_bytes()));
             let equals_missing = command.and_then(|command| equals_missing(command, &words));
-            let suggestion = equals_missing.unwrap_or(suggestion);
+            let suggestion = equals_missing
+                .or_else(|| is_given_twice(e).then(|| "give it once; ".to_owned()))
+                .or_else(|| foreign.or(known).map(|here| format!("use {here}; ")))
+                .or_else(|| similar.map(|name| format!("did you mean '{name}'? ")))
+                .unwrap_or_default();
             let command = command.map_or(String::new(), |it| format!("{} ", it.get_name()));
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),

@@ -11,7 +11,7 @@ use gate::process::is_root;
 use mounts::check::ANSWER_WITHIN;
 
 use crate::found::SurveyResults;
-use crate::missing::PrivilegedResult;
+use crate::missing::{Missing, PrivilegedResult};
 use crate::steps::context::SurveyOptions;
 use crate::steps::take;
 
@@ -59,10 +59,7 @@ impl Machine {
         when: i64,
         begun: Instant,
     ) -> Machine {
-        let is_silent = found
-            .mounts
-            .as_ref()
-            .is_some_and(|mounted| mounted.is_silent);
+        let is_silent = matches!(found.responding(), Err(Missing::SilentServer));
         let system = uname();
         let mut unseen = std::mem::take(&mut found.unseen);
         if !is_root() {

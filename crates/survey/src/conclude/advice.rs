@@ -14,6 +14,7 @@ use super::costs::{EngineCosts, EngineTime, cost, of_full, stopped, targets};
 use crate::command::Command;
 use crate::conclusion::{Conclusion, Statement, WalkTime};
 use crate::found::{SurveyResults, SurveyedMounts, WalkCosts};
+use crate::missing::Missing;
 use crate::section::Section;
 use crate::survey::Survey;
 
@@ -259,11 +260,7 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
         let command = Command::SurveyAsRoot;
         found.push(Conclusion::new(Section::Steps, 25, command, statement));
     }
-    let is_silent = survey
-        .found
-        .mounts
-        .as_ref()
-        .is_some_and(|mounted| mounted.is_silent);
+    let is_silent = matches!(survey.found.responding(), Err(Missing::SilentServer));
     // A file system that does not answer cannot be measured, nor one without a writable directory
     // for the temporary file.
     let needs_file = |section: &Section| matches!(section, Section::Gates | Section::Probe);

@@ -24,12 +24,8 @@ pub(crate) struct Globs {
     /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
     /// A directory that matches is skipped with everything below it. A status message names a GLOB
     /// that matches nothing, by its beginning. The option can be repeated.
-    #[arg(
-        long,
-        value_name = "GLOB",
-        help_heading = "Selection",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
+    #[arg(allow_hyphen_values = true)]
     pub(crate) exclude: Vec<OsString>,
     /// Skip entries that match a GLOB in FILE, one per line (- for stdin)
     ///
@@ -133,13 +129,8 @@ pub(crate) struct Excludes {
     /// Skip the contents of directories that contain an entry NAME
     ///
     /// The directory and the entry NAME are not skipped. The option can be repeated.
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Selection",
-        allow_hyphen_values = true,
-        value_parser = tag_name()
-    )]
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    #[arg(allow_hyphen_values = true, value_parser = tag_name())]
     pub(crate) exclude_if_present: Vec<OsString>,
 }
 

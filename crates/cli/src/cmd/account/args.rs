@@ -48,11 +48,8 @@ ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
           override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [OPTIONS]\n       fathom account --cgroup PATH | --system [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command to run, with its arguments
-    #[arg(
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        required_unless_present_any = ["model", "pid", "cgroup", "system"]
-    )]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required_unless_present_any = ["model", "pid", "cgroup", "system"])]
     #[arg(conflicts_with_all = ["model", "pid", "cgroup", "system"])]
     pub(crate) command: Vec<OsString>,
 

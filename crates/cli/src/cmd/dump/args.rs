@@ -34,6 +34,9 @@ fathom dump /srv --no-output --account  # measure the cost, write nothing
 fathom dump /srv -n --state /var/lib/fathom  # how much a dump of each level would archive
 fathom dump /srv --explain  # how metadata would be read, and why";
 
+/// The heading of the options of snapshots.
+const RESTIC: &str = "Snapshots in restic repositories";
+
 const METHODS: &str = "\
 auto      The fastest for each mount
 percall   One system call for each attribute of each file
@@ -52,11 +55,8 @@ pub(crate) struct Dump {
     /// Directories are archived with everything below them. A symbolic link is archived itself,
     /// unless a slash follows it. If one of several SRCs does not exist, a warning says so, and the
     /// others are archived; with --state, --since or --catalog the dump fails.
-    #[arg(
-        required_unless_present_any = ["prune", "keep_full", "yes", "files_from"],
-        conflicts_with = "prune",
-        value_name = "SRC"
-    )]
+    #[arg(required_unless_present_any = ["prune", "keep_full", "yes", "files_from"])]
+    #[arg(conflicts_with = "prune", value_name = "SRC")]
     pub(crate) sources: Vec<OsString>,
 
     /// Write the archive to this file (- for stdout)
@@ -75,103 +75,53 @@ pub(crate) struct Dump {
     /// same host and SRCs are not read. With --state DIR, nothing is read if the catalog in DIR
     /// proves that nothing has changed. fathom locks the repository like restic backup. Needs
     /// fathom built with --features restic; rest: and s3: also need --features cloud.
-    #[arg(
-        long,
-        value_name = "REPO",
-        help_heading = "Snapshots in restic repositories"
-    )]
+    #[arg(long, value_name = "REPO", help_heading = RESTIC)]
     #[arg(conflicts_with_all = ["output", "since", "catalog", "level", "prune", "compress", "map", "no_output",
           "account", "explain", "files_from"])]
     pub(crate) restic: Option<OsString>,
     /// With --restic, add this tag (repeatable)
-    #[arg(
-        long,
-        value_name = "TAG",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic"
-    )]
+    #[arg(long, value_name = "TAG", help_heading = RESTIC, requires = "restic")]
     pub(crate) tag: Vec<String>,
     /// With --restic, use NAME as the host of the snapshot
     ///
     /// Parents and catalogs are those of this host. The default is that of RESTIC_HOST, or the name of this machine.
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic"
-    )]
+    #[arg(long, value_name = "NAME", help_heading = RESTIC, requires = "restic")]
     pub(crate) host: Option<String>,
     /// With --restic, wait this long for a process that has locked REPO
     ///
     /// For example 5m or 2h. Without it, fathom fails at once.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic",
-        value_parser = duration
-    )]
+    #[arg(long, value_name = "DURATION", help_heading = RESTIC, requires = "restic", value_parser = duration)]
     pub(crate) retry_lock: Option<Duration>,
     /// With --restic, store device numbers only of files with several names
     ///
     /// A snapshot of LVM or btrfs has a new device number each time. With this option, its
     /// unchanged directories are not stored again. RESTIC_FEATURES=device-id-for-hardlinks has the
     /// same effect, also for restic.
-    #[arg(
-        long,
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic"
-    )]
+    #[arg(long, help_heading = RESTIC, requires = "restic")]
     pub(crate) device_id_for_hardlinks: bool,
     /// With --restic, read the password from this file
     ///
     /// The default is that of RESTIC_PASSWORD_FILE. With neither file nor command, RESTIC_PASSWORD has the password.
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic"
-    )]
+    #[arg(long, value_name = "FILE", help_heading = RESTIC, requires = "restic")]
     pub(crate) password_file: Option<OsString>,
     /// With --restic, read the password from the output of COMMAND
     ///
     /// COMMAND is split into words at white space outside quotation marks, and run without a shell.
     /// The default is that of RESTIC_PASSWORD_COMMAND.
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic",
-        conflicts_with = "password_file"
-    )]
+    #[arg(long, value_name = "COMMAND", help_heading = RESTIC, requires = "restic", conflicts_with = "password_file")]
     pub(crate) password_command: Option<OsString>,
     /// With --restic, use an empty password
-    #[arg(
-        long,
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic",
-        conflicts_with_all = ["password_file", "password_command"]
-    )]
+    #[arg(long, help_heading = RESTIC, requires = "restic", conflicts_with_all = ["password_file", "password_command"])]
     pub(crate) insecure_no_password: bool,
     /// With --restic, cache index files, snapshots and trees in DIR
     ///
     /// Later snapshots do not download them again. A local directory is not cached. The default is
     /// the cache of restic, which both programs use: RESTIC_CACHE_DIR, or restic in XDG_CACHE_HOME
     /// or ~/.cache.
-    #[arg(
-        long,
-        value_name = "DIR",
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic",
-        conflicts_with = "no_cache"
-    )]
+    #[arg(long, value_name = "DIR", help_heading = RESTIC, requires = "restic", conflicts_with = "no_cache")]
     pub(crate) cache_dir: Option<OsString>,
     /// With --restic, use no cache
-    #[arg(
-        long,
-        help_heading = "Snapshots in restic repositories",
-        requires = "restic"
-    )]
+    #[arg(long, help_heading = RESTIC, requires = "restic")]
     pub(crate) no_cache: bool,
 
     /// Archive what changed since this catalog was written

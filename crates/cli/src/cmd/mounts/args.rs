@@ -96,12 +96,8 @@ pub(crate) struct Mounts {
     pub(crate) watch: bool,
 
     /// Print the mount points in this format [default: table]
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        help_heading = "Output",
-        conflicts_with = "json"
-    )]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output")]
+    #[arg(conflicts_with = "json")]
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,

@@ -47,12 +47,8 @@ pub(crate) struct Pathwalk {
           value_parser = number(0..=u64::MAX))]
     pub(crate) files: u64,
     /// Search for one file before the timed search
-    #[arg(
-        short = 'C',
-        long,
-        alias = "cacheonly",
-        help_heading = "LLNL's options"
-    )]
+    #[arg(short = 'C', long, alias = "cacheonly")]
+    #[arg(help_heading = "LLNL's options")]
     pub(crate) primecache: bool,
     /// Search for files that do not exist
     #[arg(short = 'F', long, help_heading = "LLNL's options")]
@@ -63,13 +59,8 @@ pub(crate) struct Pathwalk {
           value_parser = number(1..=1024_u16))]
     pub(crate) threads: u16,
     /// Look names up with this system call
-    #[arg(
-        long,
-        value_name = "METHOD",
-        default_value = "stat",
-        requires = "test",
-        help_heading = "Extensions"
-    )]
+    #[arg(long, value_name = "METHOD", default_value = "stat", requires = "test")]
+    #[arg(help_heading = "Extensions")]
     pub(crate) method: LookupMethod,
     /// Search N times
     ///
@@ -92,12 +83,8 @@ pub(crate) struct Pathwalk {
     /// Write plots of the latencies as SVG to DIR, an existing directory
     ///
     /// Implies --latency.
-    #[arg(
-        long,
-        value_name = "DIR",
-        requires = "test",
-        help_heading = "Extensions"
-    )]
+    #[arg(long, value_name = "DIR", requires = "test")]
+    #[arg(help_heading = "Extensions")]
     pub(crate) plot: Option<OsString>,
 }
 

@@ -22,11 +22,8 @@ fathom probe /srv cache --method paper  # read a file twice, as the paper does";
           override_usage = "fathom probe [OPTIONS] DIR [EXPERIMENT]...\n       fathom probe [OPTIONS] --replay FILE")]
 pub(crate) struct Probe {
     /// The directory to measure in; temporary files are created there
-    #[arg(
-        value_name = "DIR",
-        required_unless_present = "replay",
-        conflicts_with = "replay"
-    )]
+    #[arg(value_name = "DIR", required_unless_present = "replay")]
+    #[arg(conflicts_with = "replay")]
     pub(crate) dir: Option<OsString>,
     /// The experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
@@ -40,12 +37,8 @@ pub(crate) struct Probe {
     pub(crate) max_seconds: Duration,
 
     /// Measure the size of the page cache by METHOD
-    #[arg(
-        long,
-        value_name = "METHOD",
-        default_value = "holes",
-        help_heading = "Page cache"
-    )]
+    #[arg(long, value_name = "METHOD", default_value = "holes")]
+    #[arg(help_heading = "Page cache")]
     pub(crate) method: CacheMethod,
     /// Fill the page cache in a cgroup with this memory limit, 16M to 4G
     ///

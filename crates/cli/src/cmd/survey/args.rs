@@ -39,13 +39,8 @@ pub(crate) struct Survey {
     /// Write the page to FILE (- for stdout) [default: fathom-survey.html]
     ///
     /// The page is written with --json, too, unless --no-page is given.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        conflicts_with = "no_page",
-        help_heading = "Output"
-    )]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "no_page")]
+    #[arg(help_heading = "Output")]
     pub(crate) output: Option<OsString>,
     /// Print all sections, not only the summary
     #[arg(long, help_heading = "Output")]

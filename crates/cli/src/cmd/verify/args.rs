@@ -68,12 +68,8 @@ pub(crate) struct Verify {
     ///
     /// Give the list with which the archive was dumped: other files of the directories above the
     /// names are not in the archive.
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = "Selection",
-        requires = "against"
-    )]
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    #[arg(requires = "against")]
     pub(crate) files_from: Vec<OsString>,
     /// With --files-from, names end with a NUL, not a newline
     #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]

@@ -7,7 +7,7 @@ use base::runs::{Stats, Times, median};
 use mounts::compare::{Comparison, MethodRuns};
 use serde::Serialize;
 use show::profile;
-use show::table::{RowColour, Table};
+use show::table::Table;
 use show::units::{count, duration, ratio};
 use show::{columns, json_object};
 
@@ -139,10 +139,9 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
     // A search that reads every directory can still miss hidden mounts, so a method is complete
     // only if no other method found more mounts.
     let most = methods.iter().map(|m| m.found).max();
-    let mut table = Table::new(&columns, 0);
-    for m in methods {
+    let rows = methods.iter().map(|m| {
         let real = median(&m.runs, |t| t.real);
-        let cells = [
+        [
             m.method.name().to_owned(),
             count(m.found),
             match m.complete && Some(m.found) == most {
@@ -155,10 +154,9 @@ pub(crate) fn methods_table(methods: &[MethodRuns]) -> Table {
             count(m.profile.calls()),
             count(m.profile.stat_calls()),
             real.map_or("-".to_owned(), |time| ratio(time / best)),
-        ];
-        table.row(cells, RowColour::Plain);
-    }
-    table
+        ]
+    });
+    Table::from_rows(&columns, rows)
 }
 
 /// The ratios, in the form of the papers' Tables 2 to 4.

@@ -395,10 +395,9 @@ impl<'a> ComparisonText<'a> {
         let mut engines = self.engines.iter();
         let stat = engines.find(|engine| engine.engine == EngineKind::Stat);
         let stat = stat.and_then(real);
-        let mut table = Table::new(&columns, self.engines.len());
-        for engine in self.engines {
+        let rows = self.engines.iter().map(|engine| {
             let relative = stat.zip(real(engine)).map(|(stat, time)| time / stat);
-            let cells = [
+            [
                 engine.engine.name().to_owned(),
                 count(engine.totals.entries),
                 median_cell(&engine.runs, |t| t.real),
@@ -407,10 +406,9 @@ impl<'a> ComparisonText<'a> {
                 count(engine.tally.calls()),
                 ratio(calls_per_entry(engine)),
                 relative.map_or("-".to_owned(), ratio),
-            ];
-            table.row(cells, RowColour::Plain);
-        }
-        table
+            ]
+        });
+        Table::from_rows(&columns, rows)
     }
 
     /// Notes: the calls of each engine, the engines that were omitted, and whether the results

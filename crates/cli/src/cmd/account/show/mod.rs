@@ -355,10 +355,9 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
 pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
     let columns = columns![>"COUNT", >"REDUNDANT", >"TIME", <"PATTERN", <"EXAMPLE"];
     let patterns = account.found_patterns();
-    let mut table = Table::new(&columns, patterns.len());
-    for (pattern, found) in &patterns {
+    let rows = patterns.iter().map(|(pattern, found)| {
         let example = found.example.as_deref();
-        let cells = [
+        [
             count(found.count),
             match found.calls {
                 0 => "-".to_owned(),
@@ -367,10 +366,9 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
             duration(seconds(found.nanos)),
             pattern.name().to_owned(),
             example.map_or_else(String::new, |path| printable(path).into_owned()),
-        ];
-        table.row(cells, RowColour::Plain);
-    }
-    (!patterns.is_empty()).then_some(table)
+        ]
+    });
+    (!patterns.is_empty()).then(|| Table::from_rows(&columns, rows))
 }
 
 #[cfg(test)]

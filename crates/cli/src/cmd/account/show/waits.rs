@@ -6,7 +6,7 @@ use account::report::AccountReport;
 use account::waits::WaitKind;
 use meter::names::DescriptorKind;
 use show::columns;
-use show::table::{RowColour, Table};
+use show::table::Table;
 use show::units::{count, duration};
 
 use super::words::{average, call_count};
@@ -64,23 +64,21 @@ pub(super) fn waits_table(account: &AccountReport<'_>) -> Table {
     let columns = columns![
         >"TIME", >"CALLS", >"ERRORS", >"PER CALL", <"WAITING FOR", <"SYSTEM CALLS"
     ];
-    let mut table = Table::new(&columns, account.waits.len());
-    for wait in &account.waits {
+    let rows = account.waits.iter().map(|wait| {
         let mut gates: Vec<_> = wait.gates.iter().collect();
         gates.sort_by_key(|(_, sum)| Reverse(sum.nanos));
         let gates = gates.into_iter();
         let gates = gates.map(|(name, sum)| format!("{} {name}", count(sum.calls)));
-        let cells = [
+        [
             duration(seconds(wait.sum.nanos)),
             count(wait.sum.calls),
             count(wait.sum.errors),
             average(&wait.sum),
             plural(wait.kind).to_owned(),
             gates.collect::<Vec<_>>().join(", "),
-        ];
-        table.row(cells, RowColour::Plain);
-    }
-    table
+        ]
+    });
+    Table::from_rows(&columns, rows)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use account::dump::{
     DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, MeasuredGathering,
 };
 use gate::attribution::Function;
-use show::table::{RowColour, Table, TableStyle};
+use show::table::{Table, TableStyle};
 use show::units::{duration, plural};
 use show::{columns, json_object};
 
@@ -127,16 +127,14 @@ pub(crate) fn account_text(account: &DumpAccount, style: TableStyle) -> String {
 
 fn functions_text(account: &DumpAccount, style: TableStyle) -> String {
     let columns = columns![<"FUNCTION", >"%", >"TIME"];
-    let mut table = Table::new(&columns, account.functions.len());
-    for row in &account.functions {
-        let cells = [
+    let rows = account.functions.iter().map(|row| {
+        [
             function_text(row.function).to_owned(),
             format!("{:.1}", row.percent),
             duration(row.cpu.as_secs_f64()),
-        ];
-        table.row(cells, RowColour::Plain);
-    }
-    table.to_text(style.width, style.color)
+        ]
+    });
+    Table::from_rows(&columns, rows).to_text(style.width, style.color)
 }
 
 fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
@@ -147,23 +145,21 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
     ];
     let is_repeated = |row: &&GateUse| row.each.dir.max(row.each.file) >= REPEATED;
     let (repeated, others): (Vec<&GateUse>, Vec<_>) = account.gates.iter().partition(is_repeated);
-    let mut table = Table::new(&columns, repeated.len());
-    for row in repeated {
+    let rows = repeated.into_iter().map(|row| {
         let (mark, purpose) = match row.function {
             Function::Information => ("", "information"),
             Function::Effect => ("*", "effect"),
             other => ("", function_name(other)),
         };
-        let cells = [
+        [
             format!("{mark}{}", row.gate.name()),
             duration(row.ms / 1000.0),
             format!("{:.3}", row.each.dir),
             format!("{:.3}", row.each.file),
             purpose.to_owned(),
-        ];
-        table.row(cells, RowColour::Plain);
-    }
-    let mut text = table.to_text(style.width, style.color);
+        ]
+    });
+    let mut text = Table::from_rows(&columns, rows).to_text(style.width, style.color);
     if !others.is_empty() {
         let calls = others.iter().map(|row| row.calls).sum();
         let others = plural(others.len() as u64, "other call", "other calls");

@@ -2,7 +2,7 @@
 
 use archive::dump::{Estimate, Estimates};
 use show::name::printable;
-use show::table::{RowColour, Table, TableStyle};
+use show::table::{Table, TableStyle};
 use show::units::{count, size};
 use show::{columns, json_object};
 
@@ -30,22 +30,18 @@ pub(crate) fn table(estimates: &Estimates, style: TableStyle) -> String {
     let columns = columns![
         >"LEVEL", >"ENTRIES", >"UNCHANGED", >"DATA", >"ARCHIVE", <"SINCE"
     ];
-    let mut table = Table::new(&columns, estimates.dumps.len());
-    for dump in &estimates.dumps {
+    let rows = estimates.dumps.iter().map(|dump| {
         let counts = dump.counts;
         let level = dump.level.map_or("-".to_owned(), |level| level.to_string());
         let since = dump.since.as_deref().map(printable);
-        table.row(
-            [
-                level,
-                count(counts.dumped),
-                count(dump.unchanged),
-                size(dump.data_bytes),
-                size(dump.archive_bytes),
-                since.unwrap_or_else(|| "-".into()).into_owned(),
-            ],
-            RowColour::Plain,
-        );
-    }
-    table.to_text(style.width, style.color)
+        [
+            level,
+            count(counts.dumped),
+            count(dump.unchanged),
+            size(dump.data_bytes),
+            size(dump.archive_bytes),
+            since.unwrap_or_else(|| "-".into()).into_owned(),
+        ]
+    });
+    Table::from_rows(&columns, rows).to_text(style.width, style.color)
 }

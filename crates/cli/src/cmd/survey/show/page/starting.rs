@@ -8,7 +8,7 @@ use crate::out::seconds;
 use pathsearch::{ProgramStart, StartupReport};
 use show::columns;
 use show::name::printable;
-use show::table::{RowColour, Table};
+use show::table::Table;
 use show::units::{count, duration};
 use survey::Command;
 use survey::conclude::useful_fixes;
@@ -71,23 +71,22 @@ fn searched(one: &ProgramStart, commands: &Commands) -> Vec<Block> {
         return Vec::new();
     }
     let columns = columns![<"DIRECTORY", <"KIND", >"FAILED", >"FOUND", >"FAILED TIME"];
-    let mut rows = Table::new(&columns, searched.len().min(MAX_TRIED));
-    for (searched, total) in searched.iter().take(MAX_TRIED) {
+    let rows = searched.iter().take(MAX_TRIED);
+    let rows = rows.map(|(searched, total)| {
         let kinds = searched.lookups.counts.iter();
         let kinds: Vec<&str> = kinds.map(|(kind, _)| kind.name()).collect();
-        let cells = [
+        [
             printable(&searched.dir).into_owned(),
             kinds.join(", "),
             count(total.misses),
             count(total.hits),
             duration(seconds(searched.lookups.nanos)),
-        ];
-        rows.row(cells, RowColour::Plain);
-    }
+        ]
+    });
     let caption = format!("Directories with failed lookups of {}", one.command);
     let mut blocks = vec![
         Block::Heading(format!("Failed lookups of {}", one.command)),
-        table(&caption, &rows),
+        table(&caption, &Table::from_rows(&columns, rows)),
     ];
     blocks.extend(texts(more(
         searched.len(),

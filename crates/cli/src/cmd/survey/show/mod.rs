@@ -4,7 +4,7 @@ use mounts::Point as Mount;
 use show::name::printable;
 use show::table::TableStyle;
 use show::units::{duration, size};
-use survey::{ComparedMethods, Section, Survey, SurveyedMounts};
+use survey::{ComparedMethods, Section, Survey, SurveyedMounts, WalkCosts};
 
 use self::points::Point;
 use super::command::Commands;
@@ -27,67 +27,37 @@ pub(crate) mod title;
 
 pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
     let found = survey.found;
+    let width = style.width.unwrap_or(summary::COLUMNS);
     let mut text = Text {
         text: String::new(),
         style,
+        prose: TableStyle {
+            width: Some(width.min(summary::COLUMNS)),
+            ..style
+        },
         survey,
     };
     text.points("Findings", &Point::findings(survey), true);
     text.points("Advice", &Point::advice(survey), false);
     text.mounts();
-    let head = "Walk: cost of each engine";
-    text.section(
-        head,
-        Section::Walk,
-        found.walking.as_ref(),
-        |text, walking| {
-            let why = format!(
-                "By {}: {}.",
-                walking.part.engine.name(),
-                walking.part.reason
-            );
-            text.line(&printable(why.as_bytes()));
-            let bounded = walking.bounded.iter().flat_map(bounded::sentences);
-            bounded.for_each(|sentence| text.line(&sentence));
-            text.text += "\n";
-            text.text += &bounded::comparison(walking).to_text(style);
-        },
-    );
-    let head = "Nightly dump: estimated cost";
-    text.section(head, Section::Dump, found.dump.as_ref(), |text, dump| {
-        text.text += &nightly::text(dump, style);
-    });
-    let head = "System calls of a walk";
-    text.section(
-        head,
-        Section::Account,
-        survey.account.as_ref(),
-        |text, account| {
-            text.text += &brief(account, style);
-        },
-    );
-    let head = "File systems, by experiment";
-    let probed = Some(&found.file_systems).filter(|probed| !probed.is_empty());
-    text.section(head, Section::Probe, probed, |text, probed| {
-        let texts: Vec<String> = probed
-            .iter()
-            .map(|one| known::report(one).to_text(style, false))
-            .collect();
-        text.text += &texts.join("\n");
-    });
+    let walk = found.walking.as_ref().map(|walking| text.walk(walking));
+    text.section("Walk: cost of each engine", Section::Walk, walk);
+    let dump = found.dump.as_ref().map(|dump| nightly::text(dump, style));
+    text.section("Nightly dump: estimated cost", Section::Dump, dump);
+    let account = survey.account.as_ref();
+    let account = account.map(|account| brief(account, style));
+    text.section("System calls of a walk", Section::Account, account);
+    let probed = found.file_systems.iter();
+    let probed = probed.map(|one| known::report(one).to_text(style, false));
+    let probed = probed.reduce(|all, one| all + "\n" + &one);
+    text.section("File systems, by experiment", Section::Probe, probed);
     let head = "Program start: PATH, dynamic linker, Python";
-    text.section(
-        head,
-        Section::Startup,
-        found.startup.as_ref(),
-        |text, startup| {
-            text.text += &startup::text(startup, style);
-        },
-    );
-    let head = "Price of each system call";
-    text.section(head, Section::Gates, found.gates.as_ref(), |text, gates| {
-        text.text += &known::report(gates).to_text(style, false);
-    });
+    let startup = found.startup.as_ref();
+    let startup = startup.map(|startup| startup::text(startup, style));
+    text.section(head, Section::Startup, startup);
+    let gates = found.gates.as_ref();
+    let gates = gates.map(|gates| known::report(gates).to_text(style, false));
+    text.section("Price of each system call", Section::Gates, gates);
     text.took();
     text.text
 }
@@ -95,29 +65,19 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle) -> String {
 struct Text<'a> {
     text: String,
     style: TableStyle,
+    /// The style of prose: its lines are at most as wide as those of the summary.
+    prose: TableStyle,
     survey: &'a Survey<'a>,
 }
 
 impl Text<'_> {
-    /// Wraps prose to the width of the terminal or of the summary, whichever is less, minus
-    /// `indent` columns.
-    fn prose(&self, text: &str, indent: usize) -> String {
-        let width = self.style.width.unwrap_or(summary::COLUMNS);
-        let style = TableStyle {
-            width: Some(width.min(summary::COLUMNS).saturating_sub(indent)),
-            ..self.style
-        };
-        style.wrapped(text)
-    }
-
     fn line(&mut self, text: &str) {
-        self.text += &self.prose(text, 0);
+        self.text += &self.prose.wrapped(text);
     }
 
     /// Adds a list item, whose further lines are indented.
     fn item(&mut self, text: &str) {
-        let lines = self.prose(text, 2);
-        self.text += &format!("- {}\n", lines.trim_end().replace('\n', "\n  "));
+        self.text += &self.prose.item(text);
     }
 
     fn head(&mut self, text: &str) {
@@ -141,17 +101,11 @@ impl Text<'_> {
         self.text += "\n";
     }
 
-    fn section<T>(
-        &mut self,
-        head: &str,
-        section: Section,
-        gathered: Option<&T>,
-        show: impl FnOnce(&mut Self, &T),
-    ) {
+    fn section(&mut self, head: &str, section: Section, body: Option<String>) {
         self.text += "\n";
         self.head(head);
-        match gathered {
-            Some(gathered) => show(self, gathered),
+        match body {
+            Some(body) => self.text += &body,
             None => self.missing(section),
         }
     }
@@ -199,16 +153,28 @@ impl Text<'_> {
         mount_table::table(&report.points, self.style, &mut |piece| *text += piece);
         let head = "Cost of each method to find mounts";
         let methods = self.survey.found.methods.as_ref();
-        self.section(head, Section::Mounts, methods, Text::methods);
+        let methods = methods.map(|methods| self.methods(methods));
+        self.section(head, Section::Mounts, methods);
     }
 
-    fn methods(&mut self, compared: &ComparedMethods) {
+    fn methods(&self, compared: &ComparedMethods) -> String {
         let TableStyle { width, color, .. } = self.style;
-        self.text += &methods_table(&compared.comparison.methods).to_text(width, color);
+        let mut text = methods_table(&compared.comparison.methods).to_text(width, color);
         for left in missing::left_out(compared) {
             let why = printable(left.why.as_bytes());
-            self.line(&format!("{} skipped: {why}", left.by));
+            text += &self.prose.wrapped(&format!("{} skipped: {why}", left.by));
         }
+        text
+    }
+
+    fn walk(&self, walking: &WalkCosts) -> String {
+        let (engine, reason) = (walking.part.engine.name(), &walking.part.reason);
+        let why = format!("By {engine}: {reason}.");
+        let mut text = self.prose.wrapped(&printable(why.as_bytes()));
+        for sentence in walking.bounded.iter().flat_map(bounded::sentences) {
+            text += &self.prose.wrapped(&sentence);
+        }
+        text + "\n" + &bounded::comparison(walking).to_text(self.style)
     }
 
     fn took(&mut self) {

@@ -270,12 +270,8 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
         .filter(|(section, _)| !is_silent && (machine.is_writable || !needs_file(section)));
     for (section, missing) in missing {
         let statement = Statement::Gather(section, missing);
-        found.push(Conclusion::new(
-            section,
-            20,
-            Command::Gather(section),
-            statement,
-        ));
+        let command = Command::Gather(section);
+        found.push(Conclusion::new(section, 20, command, statement));
     }
     let points = survey
         .found
@@ -285,12 +281,8 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let count = points.filter(|point| point.server.is_some()).count();
     if count > 0 {
         let statement = Statement::CheckServers(count);
-        found.push(Conclusion::new(
-            Section::Mounts,
-            42,
-            Command::CheckServers,
-            statement,
-        ));
+        let (section, command) = (Section::Mounts, Command::CheckServers);
+        found.push(Conclusion::new(section, 42, command, statement));
     }
     found
 }

@@ -69,10 +69,6 @@ pub(super) fn of_full<'a>(
     let full = survey.full();
     let &(first, capacity) = full.first()?;
     let command = Command::Largest(first, capacity);
-    Some(Conclusion::new(
-        Section::Mounts,
-        99,
-        command,
-        statement(full),
-    ))
+    let statement = statement(full);
+    Some(Conclusion::new(Section::Mounts, 99, command, statement))
 }

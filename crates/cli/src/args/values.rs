@@ -63,6 +63,19 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
     choices(table).map(move |chosen| all.into_iter().find(|value| name(*value) == chosen))
 }
 
+/// Parses a name to a value of a library crate. The rows of `table` name `values`, in their order.
+pub(crate) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    table: &'static str,
+    values: [T; N],
+) -> impl TypedValueParser<Value = T> {
+    choices(table).try_map(move |chosen| {
+        let names = table.lines().filter_map(|line| line.split_once(' '));
+        let mut named = names.zip(values);
+        let known = named.find(|((name, _), _)| *name == chosen);
+        known.map(|(_, value)| value).ok_or("unknown name")
+    })
+}
+
 /// Parses the name of a file that must be seekable: refuses `-` (standard output).
 pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {

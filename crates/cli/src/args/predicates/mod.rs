@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use archive::Owners;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use regex::bytes::{Regex, RegexBuilder};
 use show::name::printable;
 use walk::predicate::Predicates;
@@ -19,7 +20,7 @@ use walk::predicate::test::{
 use walk::{FileType, Moment};
 
 use crate::args::output::GroupField;
-use crate::args::values::number;
+use crate::args::values::{named, number};
 use crate::date::Zone;
 use crate::error::Error;
 use limit::TimeLimit;
@@ -48,7 +49,7 @@ pub(crate) struct PredicateArgs {
     ///
     /// Several types are alternatives: --type f,d or --type f --type d. With e, only empty entries match; --type e,f matches empty
     /// files.
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = file_type())]
     kind: Vec<TypeArg>,
     /// Match sizes: +N more, -N less than N units, rounded up
     ///
@@ -70,8 +71,8 @@ pub(crate) struct PredicateArgs {
     #[arg(long, value_name = "TIME", value_parser = limit::parse)]
     changed_before: Vec<TimeLimit>,
     /// Use this time for --changed-within, --changed-before and ages [default: mtime]
-    #[arg(long, value_name = "FIELD")]
-    time: Option<TimeArg>,
+    #[arg(long, value_name = "FIELD", value_parser = time())]
+    time: Option<TimeField>,
     /// Match files of USER and GROUP (names or numbers); ! negates
     ///
     /// For example, root, :staff, '!root', '!root:!staff' or 1000:100. Names are looked up in
@@ -91,48 +92,34 @@ pub(crate) struct PredicateArgs {
     min_depth: Option<u32>,
 }
 
-/// A type that find, fd and ls have a letter for.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum TypeArg {
-    /// Plain files
-    F,
-    /// Directories
-    D,
-    /// Symbolic links
-    L,
-    /// Named pipes
-    P,
-    /// Sockets
-    S,
-    /// Block devices
-    B,
-    /// Character devices
-    C,
-    /// Empty files and directories
-    E,
+/// A type that find, fd and ls have a letter for; `None` for `e`, which stands for empty entries.
+type TypeArg = Option<FileType>;
+
+const TYPES: &str = "\
+f  Plain files
+d  Directories
+l  Symbolic links
+p  Named pipes
+s  Sockets
+b  Block devices
+c  Character devices
+e  Empty files and directories";
+
+fn file_type() -> impl TypedValueParser<Value = TypeArg> {
+    use FileType::{Block, Char, Directory, Fifo, Regular, Socket, Symlink};
+    let [f, d, l, p, s, b, c] = [Regular, Directory, Symlink, Fifo, Socket, Block, Char].map(Some);
+    named(TYPES, [f, d, l, p, s, b, c, None])
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum TimeArg {
-    /// The last change of the contents
-    Mtime,
-    /// The last change of the inode
-    Ctime,
-    /// The last access
-    Atime,
-    /// The creation, where the file system records it
-    Btime,
-}
+const TIMES: &str = "\
+mtime  The last change of the contents
+ctime  The last change of the inode
+atime  The last access
+btime  The creation, where the file system records it";
 
-impl TimeArg {
-    fn field(self) -> TimeField {
-        match self {
-            TimeArg::Mtime => TimeField::Mtime,
-            TimeArg::Ctime => TimeField::Ctime,
-            TimeArg::Atime => TimeField::Atime,
-            TimeArg::Btime => TimeField::Btime,
-        }
-    }
+fn time() -> impl TypedValueParser<Value = TimeField> {
+    use TimeField::{Atime, Btime, Ctime, Mtime};
+    named(TIMES, [Mtime, Ctime, Atime, Btime])
 }
 
 /// The value of `--owner`: a user, a group or both, as names or numbers.
@@ -151,7 +138,7 @@ struct IdArg {
 impl PredicateArgs {
     /// The timestamp that `--time` selects.
     pub(crate) fn time_field(&self) -> TimeField {
-        self.time.unwrap_or(TimeArg::Mtime).field()
+        self.time.unwrap_or(TimeField::Mtime)
     }
 
     /// Refuses `--time` if nothing uses this time: a user who expects it to select entries would
@@ -175,8 +162,8 @@ impl PredicateArgs {
     pub(crate) fn predicates(&self) -> Result<Predicates, Error> {
         let (mut types, mut empty) = (Types::default(), false);
         for kind in &self.kind {
-            match kind.to_type() {
-                Some(kind) => types.insert(kind),
+            match kind {
+                Some(kind) => types.insert(*kind),
                 None => empty = true,
             }
         }
@@ -246,22 +233,6 @@ impl IdArg {
             )
         })?;
         Ok(IdTest { id, negated })
-    }
-}
-
-impl TypeArg {
-    /// The file type; `None` for `e`, which stands for empty entries.
-    fn to_type(self) -> Option<FileType> {
-        Some(match self {
-            TypeArg::F => FileType::Regular,
-            TypeArg::D => FileType::Directory,
-            TypeArg::L => FileType::Symlink,
-            TypeArg::P => FileType::Fifo,
-            TypeArg::S => FileType::Socket,
-            TypeArg::B => FileType::Block,
-            TypeArg::C => FileType::Char,
-            TypeArg::E => return None,
-        })
     }
 }
 

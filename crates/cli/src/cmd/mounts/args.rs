@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mounts::Method;
+use mounts::names::NameSource;
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
-use crate::args::values::{choice, duration, number};
+use crate::args::values::{choice, duration, named, number};
 
 const EXAMPLES: &str = "\
 fathom mounts  # list all mount points as a tree
@@ -18,6 +19,10 @@ fathom mounts --by search --hints none  # search the file tree, without a mount 
 fathom mounts --format mnttab  # print lines that rebuild a lost /etc/mtab
 fathom mounts --format exclude  # list mounts that do not answer, for --exclude-from
 fathom mounts --compare /usr  # compare the cost of all methods on this tree";
+
+const SOURCES: &str = "\
+dev  Scan /dev
+sys  Read /sys/dev/block";
 
 const METHODS: &str = "\
 auto       Use kernel or mountinfo, whichever costs less; without both, search
@@ -86,7 +91,8 @@ pub(crate) struct Mounts {
     pub(crate) servers: bool,
     /// Resolve the names of block devices from this source
     #[arg(long, value_name = "FROM", help_heading = "Diagnosis")]
-    pub(crate) names: Option<DeviceNames>,
+    #[arg(value_parser = named(SOURCES, [NameSource::Dev, NameSource::Sys]))]
+    pub(crate) names: Option<NameSource>,
     /// Check that each PATH is a mount point; exit status 1 if not
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Diagnosis",
           conflicts_with_all = ["by", "depth", "hints", "check", "beneath", "boundaries", "servers", "names", "watch"])]
@@ -101,14 +107,6 @@ pub(crate) struct Mounts {
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DeviceNames {
-    /// Scan /dev
-    Dev,
-    /// Read /sys/dev/block
-    Sys,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,7 +20,7 @@ use mounts::{
 
 use super::show::{self, Mounts, SCHEMA};
 use super::{assert, compare, fstab, watch};
-use crate::cmd::mounts::args::{DeviceNames, Format, Mounts as Args};
+use crate::cmd::mounts::args::{Format, Mounts as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
@@ -158,10 +158,6 @@ fn examine(
     }
     let points = &mut report.points;
     if let Some(from) = args.names {
-        let from = match from {
-            DeviceNames::Dev => names::NameSource::Dev,
-            DeviceNames::Sys => names::NameSource::Sys,
-        };
         names::resolve(points, from);
     }
     if args.servers {

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
+use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
+use pathwalk::Method;
 
 use crate::args::help::{EXIT, ending, first};
-use crate::args::values::number;
+use crate::args::values::{named, number};
 
 const EXAMPLES: &str = "\
 fathom pathwalk -c /mnt/nfs/tree  # create the tree: 16 directories of 10,000 files
@@ -17,6 +19,18 @@ fathom pathwalk -t --repeat 2 ./x  # compare the first search with the second
 fathom pathwalk -t -j 8 --latency ./x  # use eight threads, and print percentiles
 fathom pathwalk -t --cold --method open ./x  # drop caches first, and use open(2)
 srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # run on all nodes at once (with MPI: docs/cluster.md)";
+
+const METHODS: &str = "\
+stat    stat(2), as LLNL's program does
+statx   statx(2)
+access  access(2), as shells do
+open    open(2), and close(2) if it succeeds, as the dynamic linker does
+dirfd   stat(2), relative to open directories";
+
+fn method() -> impl TypedValueParser<Value = Method> {
+    use Method::{Access, Dirfd, Open, Stat, Statx};
+    named(METHODS, [Stat, Statx, Access, Open, Dirfd])
+}
 
 /// The flags of `fathom pathwalk`. The last value of a repeated option counts, as in getopt(3), which
 /// LLNL's program uses.
@@ -60,8 +74,8 @@ pub(crate) struct Pathwalk {
     pub(crate) threads: u16,
     /// Look names up with this system call
     #[arg(long, value_name = "METHOD", default_value = "stat", requires = "test")]
-    #[arg(help_heading = "Extensions")]
-    pub(crate) method: LookupMethod,
+    #[arg(help_heading = "Extensions", value_parser = method())]
+    pub(crate) method: Method,
     /// Search N times
     ///
     /// The first search fills the kernel's caches for the second.
@@ -86,20 +100,6 @@ pub(crate) struct Pathwalk {
     #[arg(long, value_name = "DIR", requires = "test")]
     #[arg(help_heading = "Extensions")]
     pub(crate) plot: Option<OsString>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LookupMethod {
-    /// stat(2), as LLNL's program does
-    Stat,
-    /// statx(2)
-    Statx,
-    /// access(2), as shells do
-    Access,
-    /// open(2), and close(2) if it succeeds, as the dynamic linker does
-    Open,
-    /// stat(2), relative to open directories
-    Dirfd,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use mounts::TableSource;
 use mounts::table::Table;
 use pathwalk::{DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape};
 
-use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
+use super::args::{CacheScope, Pathwalk as Args};
 use super::show;
 use crate::cmd::probe::run::{check_output_dir, write_plot};
 use crate::error::{Error, Outcome};
@@ -94,13 +94,7 @@ fn options(args: &Args) -> Result<PathwalkOptions, Error> {
     let search = args.test.then(|| SearchOptions {
         absent: args.failsearch,
         prime: args.primecache,
-        method: match args.method {
-            LookupMethod::Stat => Method::Stat,
-            LookupMethod::Statx => Method::Statx,
-            LookupMethod::Access => Method::Access,
-            LookupMethod::Open => Method::Open,
-            LookupMethod::Dirfd => Method::Dirfd,
-        },
+        method: args.method,
         threads: args.threads.into(),
         passes: args.repeat,
         latency: args.latency || args.plot.is_some(),
@@ -133,7 +127,7 @@ fn drop_caches(scope: CacheScope) -> DropCaches {
 /// Whether the command line has a flag that is not in LLNL's program.
 fn has_extensions(args: &Args) -> bool {
     args.threads > 1
-        || args.method != LookupMethod::Stat
+        || args.method != Method::Stat
         || args.repeat > 1
         || args.cold.is_some()
         || args.latency

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 
 use archive::verify::IgnoredMetadata;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 
 use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
+use crate::args::values::named;
 use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,18 @@ Skip network and FUSE mounts that do not answer within this time [default: 30s]
 
 With --against, a child process accesses each of these mounts below DIR first. If a mount does not answer, \
 the members on it are not compared, and a warning names it if there are any.";
+
+const IGNORED: &str = "\
+mtime   Modification times
+owner   Users and groups
+mode    Permission bits
+xattrs  Extended attributes and access control lists
+links   Which names are hard links of one file";
+
+fn ignored() -> impl TypedValueParser<Value = IgnoredMetadata> {
+    use IgnoredMetadata::{Links, Mode, Mtime, Owner, Xattrs};
+    named(IGNORED, [Mtime, Owner, Mode, Xattrs, Links])
+}
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
@@ -62,8 +76,8 @@ pub(crate) struct Verify {
     /// Give a list, such as mtime,owner. With all of them, only names, types, contents, symlink
     /// targets and device numbers are compared. With links, the contents of hard links are compared
     /// with those of their target in DIR.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "against")]
-    pub(crate) ignore: Vec<Ignored>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "against", value_parser = ignored())]
+    pub(crate) ignore: Vec<IgnoredMetadata>,
     /// Require only the files that FILE names to be archived (- for stdin)
     ///
     /// Give the list with which the archive was dumped: other files of the directories above the
@@ -88,31 +102,4 @@ pub(crate) struct Verify {
     pub(crate) deadline: DeadlineArgs,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
-}
-
-/// Metadata that `--ignore` names.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ignored {
-    /// Modification times
-    Mtime,
-    /// Users and groups
-    Owner,
-    /// Permission bits
-    Mode,
-    /// Extended attributes and access control lists
-    Xattrs,
-    /// Which names are hard links of one file
-    Links,
-}
-
-impl Ignored {
-    pub(crate) fn metadata(self) -> IgnoredMetadata {
-        match self {
-            Ignored::Mtime => IgnoredMetadata::Mtime,
-            Ignored::Owner => IgnoredMetadata::Owner,
-            Ignored::Mode => IgnoredMetadata::Mode,
-            Ignored::Xattrs => IgnoredMetadata::Xattrs,
-            Ignored::Links => IgnoredMetadata::Links,
-        }
-    }
 }

@@ -12,7 +12,7 @@ use walk::{Filter, ReachableMounts};
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::selection::read_list;
-use crate::cmd::verify::args::{Ignored, Verify as Args};
+use crate::cmd::verify::args::Verify as Args;
 use crate::date::Zone;
 use crate::error::{Error, Outcome, not_an_archive};
 use crate::input::archives_and_paths;
@@ -70,8 +70,7 @@ fn open(dir: &[u8], filter: Filter, args: &Args) -> Result<Tree, Error> {
     let around = ReachableMounts::find(&[dir.to_vec()], false, &Filter::default(), deadline)?;
     let tree = Tree::open(dir, filter, &around, deadline);
     let tree = tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))?;
-    let ignored = args.ignore.iter().copied().map(Ignored::metadata);
-    Ok(tree.with_ignored(&ignored.collect::<Vec<_>>()))
+    Ok(tree.with_ignored(&args.ignore))
 }
 
 /// Prints a summary, except with `--quiet`, where the exit status and the warnings tell the result.

@@ -13,6 +13,8 @@ use mounts::{Point, PointKind, is_kernel_file_system, is_system_path, may_hang};
 use ondisk::mnttab::escape;
 use ondisk::{Dev, split_options};
 
+use super::tree::by_id;
+
 /// A mount table in the format of /etc/mtab; a parent mount precedes its children.
 pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -28,7 +30,7 @@ pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
 /// The indices of mounts in table order, but with parents before children: after `mount --move`,
 /// the table can list a parent after its child.
 fn parents_first(points: &[&Point]) -> Vec<usize> {
-    let by_id = by_id(points);
+    let by_id = by_id(points.iter().copied());
     let mut order = Vec::with_capacity(points.len());
     let mut is_listed = vec![false; points.len()];
     for at in 0..points.len() {
@@ -40,12 +42,6 @@ fn parents_first(points: &[&Point]) -> Vec<usize> {
         order[begin..].reverse();
     }
     order
-}
-
-fn by_id(points: &[&Point]) -> HashMap<u64, usize> {
-    let ids = points.iter().enumerate();
-    ids.filter_map(|(at, point)| Some((point.id?, at)))
-        .collect()
 }
 
 fn options(point: &Point) -> &[u8] {
@@ -181,7 +177,7 @@ impl<'a> Plan<'a> {
     fn new(outside: Vec<&'a Point>, points: &'a [Point]) -> (Plan<'a>, Vec<usize>) {
         let given = outside.len();
         let mounts: Vec<&Point> = outside.into_iter().chain(points).collect();
-        let by_id = by_id(&mounts);
+        let by_id = by_id(mounts.iter().copied());
         let mut order = parents_first(&mounts);
         let mut rank = vec![0; mounts.len()];
         (0..).zip(&order).for_each(|(at, &mount)| rank[mount] = at);

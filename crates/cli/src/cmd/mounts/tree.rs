@@ -58,12 +58,16 @@ fn depths(points: &[Point], order: &[usize]) -> Vec<(usize, usize)> {
     }
 }
 
+/// The index of each mount point by its mount id.
+pub(super) fn by_id<'a>(points: impl Iterator<Item = &'a Point>) -> HashMap<u64, usize> {
+    let ids = points.enumerate();
+    ids.filter_map(|(at, point)| Some((point.id?, at)))
+        .collect()
+}
+
 /// The parent of each mount point: by the mount ids of the table; without ids, by the paths.
 fn parents(points: &[Point], order: &[usize]) -> Vec<Option<usize>> {
-    let ids = points.iter().enumerate();
-    let ids: HashMap<u64, usize> = ids
-        .filter_map(|(at, point)| Some((point.id?, at)))
-        .collect();
+    let ids = by_id(points.iter());
     let mut above: Vec<usize> = Vec::new();
     let mut parents = vec![None; points.len()];
     for &at in order {

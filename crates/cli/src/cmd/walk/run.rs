@@ -254,12 +254,7 @@ fn check_for_ranks(args: &Args) -> Result<(), Error> {
         () if output.top.is_some() => "--top",
         () => return Ok(()),
     };
-    Err(cannot_be_used(option))
-}
-
-fn cannot_be_used(option: &str) -> Error {
-    Error::new(format!(
-        "{option} cannot be used by the ranks of an MPI job"
-    ))
-    .with_hint("write parts with --catalog, and use fathom query on all of them")
+    let message = format!("{option} cannot be used by the ranks of an MPI job");
+    let hint = "write parts with --catalog, and use fathom query on all of them";
+    Err(Error::new(message).with_hint(hint))
 }

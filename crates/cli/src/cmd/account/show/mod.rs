@@ -65,7 +65,7 @@ pub(super) fn account_text(
         style,
         top: limits.rows,
     };
-    let gates = gates_table(account, limits.calls).to_text(style.width, style.color);
+    let gates = calls_table(account, limits.calls, true).to_text(style.width, style.color);
     let omitted = more(account.gates.len() as u64, limits.calls);
     part("System calls", gates + &omitted);
     if !account.waits.is_empty() {
@@ -205,7 +205,7 @@ fn uncovered(account: &AccountReport<'_>, style: TableStyle) -> String {
 
 /// The short report for the page of `fathom survey`: the system calls and the estimated savings.
 pub(crate) fn brief(account: &AccountReport<'_>, style: TableStyle) -> String {
-    let gates = gates_table(account, usize::MAX).to_text(style.width, style.color);
+    let gates = calls_table(account, usize::MAX, true).to_text(style.width, style.color);
     let what_if = what_if_text(account, style);
     let what_if = what_if.map_or(String::new(), |text| format!("\n{text}"));
     format!("{}\n{gates}{what_if}", head(account, style))
@@ -313,11 +313,6 @@ fn unpriced_calls(account: &AccountReport<'_>) -> String {
     }
 }
 
-/// The table of at most `most` system calls, costliest first, with their errors by errno.
-pub(crate) fn gates_table(account: &AccountReport<'_>, most: usize) -> Table {
-    calls_table(account, most, true)
-}
-
 fn costliest_calls<'a>(account: &'a AccountReport<'_>) -> Vec<(&'static str, &'a GateTotal)> {
     let gates = account.gates.iter().map(|(name, gate)| (*name, gate));
     let mut gates: Vec<_> = gates.collect();
@@ -325,7 +320,8 @@ fn costliest_calls<'a>(account: &'a AccountReport<'_>) -> Vec<(&'static str, &'a
     gates
 }
 
-fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> Table {
+/// The table of at most `most` system calls, costliest first, perhaps with their errors by errno.
+pub(crate) fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> Table {
     let columns = columns![
         >"TIME", >"CALLS", >"ERRORS", >"PER CALL", <"SYSTEM CALL", <"ERRNO"
     ];

@@ -171,7 +171,7 @@ fn errors_of_calls_that_waited_are_in_their_own_table() {
     };
     account.waits[0].gates = BTreeMap::from([("openat", waited)]);
     account.waits[0].errors = BTreeMap::from([(("openat", Errno::ENOENT.0), 15)]);
-    let text = gates_table(&account, 10).to_text(Some(100), false);
+    let text = calls_table(&account, 10, true).to_text(Some(100), false);
     let row = "1.20 ms   100      5  12.0 µs openat      4 ENOENT, 1 EACCES";
     assert!(text.lines().any(|shown| shown == row), "{text}");
 }

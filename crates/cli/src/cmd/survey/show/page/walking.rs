@@ -339,7 +339,7 @@ pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Blo
     blocks.extend(texts(account_show::sentences(account)));
     blocks.push(table(
         "System calls of a walk",
-        &account_show::gates_table(account, usize::MAX),
+        &account_show::calls_table(account, usize::MAX, true),
     ));
     if let Some(patterns) = account_show::patterns_table(account) {
         blocks.push(Block::Heading("Redundant calls".to_owned()));

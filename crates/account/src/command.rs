@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
+use base::path::ancestors;
 use gate::Errno;
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
@@ -289,16 +290,7 @@ impl FileSystems {
     }
 
     fn mount(&self, path: &[u8]) -> Option<&Mount> {
-        let mut path = path;
-        loop {
-            if let Some(mount) = self.0.get(path) {
-                return Some(mount);
-            }
-            if path == b"/" || path.is_empty() {
-                return None;
-            }
-            path = base::path::parent(path);
-        }
+        ancestors(path).find_map(|dir| self.0.get(dir))
     }
 
     fn is_plain(&self, name: &[u8]) -> bool {

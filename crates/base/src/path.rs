@@ -38,6 +38,11 @@ pub fn parent(path: &[u8]) -> &[u8] {
     }
 }
 
+/// A path, and the directories above it up to the root.
+pub fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(path), |&path| (path.len() > 1).then(|| parent(path)))
+}
+
 /// Splits a path into its directory, empty if it has none, and its last component.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
@@ -105,5 +110,7 @@ mod tests {
             (parent(b"/a/b"), parent(b"/a"), parent(b"/")),
             (&b"/a"[..], &b"/"[..], &b"/"[..])
         );
+        let above: Vec<&[u8]> = ancestors(b"/a/b").collect();
+        assert_eq!(above, [&b"/a/b"[..], b"/a", b"/"]);
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn costliest<T>(
 }
 
 /// Sums of the individually reported calls.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Detail {
     /// The files, in the order of their first calls.
     pub(crate) files: Vec<File>,

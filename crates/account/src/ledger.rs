@@ -22,8 +22,8 @@ mod detail;
 mod file;
 mod programs;
 
-pub use self::detail::Detail;
-pub(crate) use self::detail::{Directory, UnlistedReason, UnwaitedCalls, costliest};
+pub use self::detail::{Detail, StackDirectory};
+pub(crate) use self::detail::{Directory, UnwaitedCalls, costliest};
 pub use self::file::File;
 pub(crate) use self::file::LastDirectory;
 #[cfg(test)]
@@ -120,8 +120,8 @@ impl Ledger {
     /// Counts a call whose file has no row in the table.
     fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &CallFile) {
         let (sum, why) = match about.name {
-            Some(_) => (&mut self.detail.unheld, UnlistedReason::Unheld),
-            None => (&mut self.detail.nameless, UnlistedReason::Nameless),
+            Some(_) => (&mut self.detail.unheld, StackDirectory::Unheld),
+            None => (&mut self.detail.nameless, StackDirectory::Nameless),
         };
         sum.add(call);
         let key = (program, call.number as u16, why);

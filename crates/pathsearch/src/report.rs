@@ -72,7 +72,7 @@ impl SearchReport {
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let mut remote = Remote {
             tree: &mut tree,
-            model: prediction.model(),
+            model: prediction.model,
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;

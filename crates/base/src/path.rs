@@ -18,6 +18,14 @@ pub fn trim_slashes(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
+/// A path without the slashes at its end; `/` for the root directory.
+pub fn without_slashes(path: &[u8]) -> &[u8] {
+    match trim_slashes(path) {
+        b"" => &path[..path.len().min(1)],
+        trimmed => trimmed,
+    }
+}
+
 /// `path` relative to `dir`: empty for `dir` itself, `None` outside it.
 pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if dir == b"/" {
@@ -102,6 +110,13 @@ mod tests {
         let mut names: Vec<&[u8]> = vec![b"/a-b", b"/a/c", b"/a", b"/b"];
         names.sort_by(|a, b| compare(a, b));
         assert_eq!(names, [&b"/a"[..], b"/a/c", b"/a-b", b"/b"]);
+    }
+
+    #[test]
+    fn trailing_slashes_are_removed() {
+        assert_eq!(without_slashes(b"a/b//"), b"a/b");
+        assert_eq!(without_slashes(b"///"), b"/");
+        assert_eq!(without_slashes(b""), b"");
     }
 
     #[test]

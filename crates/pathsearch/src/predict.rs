@@ -24,25 +24,15 @@ pub enum RoundTrip {
     Assume,
 }
 
-/// The actual source of the round-trip time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RttSource {
-    /// The user gave the round-trip time.
-    Given,
-    /// The round-trip time was measured on the mount.
-    Measured,
-    /// The round-trip time is [`ASSUMED_RTT`].
-    Assumed,
-}
-
-impl RttSource {
-    /// The name of the source in the text and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            RttSource::Given => "given",
-            RttSource::Measured => "measured",
-            RttSource::Assumed => "assumed",
-        }
+base::named! {
+    /// The actual source of the round-trip time.
+    RttSource {
+        /// The user gave the round-trip time.
+        Given "given",
+        /// The round-trip time was measured on the mount.
+        Measured "measured",
+        /// The round-trip time is [`ASSUMED_RTT`].
+        Assumed "assumed",
     }
 }
 

@@ -62,25 +62,15 @@ impl ChangeKind {
     }
 }
 
-/// Why a change is not recommended although it would save time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The command used too few files to read the metadata of a whole file system.
-    FewFiles,
-    /// The device of a file system cannot be opened.
-    Device,
-    /// The replacing calls usually cost more.
-    Costlier,
-}
-
-impl Obstacle {
-    /// The name of the obstacle in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Obstacle::FewFiles => "few-files",
-            Obstacle::Device => "device",
-            Obstacle::Costlier => "costlier",
-        }
+base::named! {
+    /// Why a change is not recommended although it would save time.
+    Obstacle {
+        /// The command used too few files to read the metadata of a whole file system.
+        FewFiles "few-files",
+        /// The device of a file system cannot be opened.
+        Device "device",
+        /// The replacing calls usually cost more.
+        Costlier "costlier",
     }
 }
 

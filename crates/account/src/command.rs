@@ -207,10 +207,7 @@ fn extrapolation(
         calls += total.calls;
         nanos += total.nanos;
     }
-    let all = ReplacedCalls {
-        calls,
-        seconds: nanos as f64 / 1e9,
-    };
+    let all = ReplacedCalls::new(calls, nanos as f64 / 1e9);
     let (mut reported, mut reported_nanos) = (0, 0);
     let measured = detail.measured.iter();
     for (_, part) in measured.filter(|(number, _)| replaces(u32::from(**number))) {
@@ -344,10 +341,7 @@ mod tests {
                 fstype: b"ext4".to_vec(),
                 ..ondisk::Content::default()
             }),
-            dev: ondisk::Dev {
-                major: 4095,
-                minor: 1,
-            },
+            dev: ondisk::Dev::new(4095, 1),
             ..Mount::default()
         };
         let systems = FileSystems(HashMap::from([(b"/".to_vec(), ext4)]));

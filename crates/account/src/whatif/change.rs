@@ -106,6 +106,11 @@ pub struct ReplacedCalls {
 }
 
 impl ReplacedCalls {
+    /// A number of calls, and the seconds in them.
+    pub fn new(calls: u64, seconds: f64) -> ReplacedCalls {
+        ReplacedCalls { calls, seconds }
+    }
+
     /// Whether these are too few calls, or too little time in them, for an estimate.
     pub(crate) fn is_too_short(self) -> bool {
         self.calls < FEWEST_CALLS || self.seconds < SHORTEST
@@ -138,10 +143,7 @@ impl WhatIfChange {
         self.overhead = (self.overhead * to.calls).min(to.all.seconds);
         self.elapsed = self.elapsed.map(limit);
         let calls = (self.basis.calls as f64 * to.calls).round() as u64;
-        self.basis = ReplacedCalls {
-            calls: calls.min(to.all.calls),
-            seconds: limit(self.basis.seconds),
-        };
+        self.basis = ReplacedCalls::new(calls.min(to.all.calls), limit(self.basis.seconds));
     }
 
     /// The elapsed time that the change saves, if that is much more than the saved CPU time:

@@ -120,12 +120,6 @@ pub enum Unavailable {
     /// The kernel has no BTF, or its BTF lacks the types needed to find a process or its ids.
     #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
     AttachNeedsBtf,
-    /// fathom cannot create a thread.
-    #[error("cannot create a thread: {}", Errno(*.0))]
-    Thread(i32),
-    /// A thread of fathom panicked.
-    #[error("a thread of fathom panicked")]
-    ThreadPanicked,
     /// ptrace(2) failed.
     #[error("ptrace is not permitted: {0}")]
     Ptrace(Errno),

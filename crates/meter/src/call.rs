@@ -79,6 +79,30 @@ pub struct Fork {
     pub shares_fs: bool,
 }
 
+impl Fork {
+    /// A new thread of a process. Threads share all with each other.
+    pub fn thread(pid: u32, tid: u32) -> Fork {
+        Fork {
+            parent: pid,
+            pid,
+            tid,
+            shares_files: true,
+            shares_fs: true,
+        }
+    }
+
+    /// A new process that shares nothing with its parent.
+    pub fn process(parent: u32, pid: u32) -> Fork {
+        Fork {
+            parent,
+            pid,
+            tid: pid,
+            shares_files: false,
+            shares_fs: false,
+        }
+    }
+}
+
 /// The calls of one interval of [`Listener::interval`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {

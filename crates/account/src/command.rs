@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
+use base::path::ancestors;
 use gate::Errno;
 use gate::fs::{AtFlags, FileType, StatxMask};
 use gate::long::statx_long;
@@ -206,10 +207,7 @@ fn extrapolation(
         calls += total.calls;
         nanos += total.nanos;
     }
-    let all = ReplacedCalls {
-        calls,
-        seconds: nanos as f64 / 1e9,
-    };
+    let all = ReplacedCalls::new(calls, nanos as f64 / 1e9);
     let (mut reported, mut reported_nanos) = (0, 0);
     let measured = detail.measured.iter();
     for (_, part) in measured.filter(|(number, _)| replaces(u32::from(**number))) {
@@ -289,16 +287,7 @@ impl FileSystems {
     }
 
     fn mount(&self, path: &[u8]) -> Option<&Mount> {
-        let mut path = path;
-        loop {
-            if let Some(mount) = self.0.get(path) {
-                return Some(mount);
-            }
-            if path == b"/" || path.is_empty() {
-                return None;
-            }
-            path = base::path::parent(path);
-        }
+        ancestors(path).find_map(|dir| self.0.get(dir))
     }
 
     fn is_plain(&self, name: &[u8]) -> bool {
@@ -352,10 +341,7 @@ mod tests {
                 fstype: b"ext4".to_vec(),
                 ..ondisk::Content::default()
             }),
-            dev: ondisk::Dev {
-                major: 4095,
-                minor: 1,
-            },
+            dev: ondisk::Dev::new(4095, 1),
             ..Mount::default()
         };
         let systems = FileSystems(HashMap::from([(b"/".to_vec(), ext4)]));

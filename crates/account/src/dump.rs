@@ -101,61 +101,37 @@ pub struct GatherOption {
     pub reason: Option<Unavailable>,
 }
 
-const fn calls(dir: f64, file: f64) -> PerKind<f64> {
-    PerKind { dir, file }
-}
-
 /// The calls that list a directory: openat2, two getdents64 (the second finds the end) and close.
-/// `WAYS` has the calls of each gathering method.
-const LISTING: (&str, PerKind<f64>) = ("listing", calls(4.0, 0.0));
-const WAYS: [(Gather, Proposal); 4] = [
+const LISTING: (&str, PerKind<f64>) = ("listing", PerKind::new(4.0, 0.0));
+
+/// A gathering method, the calls that it makes instead of all that ask for metadata, and the useful
+/// work that remains.
+type Way = (Gather, &'static [(&'static str, PerKind<f64>)], KeptWork);
+
+const WAYS: [Way; 4] = [
     (
         Gather::PerCall,
-        Proposal {
-            name: "percall",
-            swaps: &[CallReplacement {
-                gates: GateSet::All,
-                by: &[
-                    LISTING,
-                    ("statx", calls(13.0, 13.0)),
-                    ("xattr", calls(3.0, 3.0)),
-                ],
-            }],
-            keeps: KeptWork::All,
-        },
+        &[
+            LISTING,
+            ("statx", PerKind::new(13.0, 13.0)),
+            ("xattr", PerKind::new(3.0, 3.0)),
+        ],
+        KeptWork::All,
     ),
     (
         Gather::Combined,
-        Proposal {
-            name: "combined",
-            swaps: &[CallReplacement {
-                gates: GateSet::All,
-                by: &[LISTING, ("statx", calls(1.0, 1.0))],
-            }],
-            keeps: KeptWork::All,
-        },
+        &[LISTING, ("statx", PerKind::new(1.0, 1.0))],
+        KeptWork::All,
     ),
     (
         Gather::Batched,
-        Proposal {
-            name: "batched",
-            swaps: &[CallReplacement {
-                gates: GateSet::All,
-                by: &[LISTING, ("batch", calls(0.01, 0.01))],
-            }],
-            keeps: KeptWork::All,
-        },
+        &[LISTING, ("batch", PerKind::new(0.01, 0.01))],
+        KeptWork::All,
     ),
     (
         Gather::Raw,
-        Proposal {
-            name: "raw",
-            swaps: &[CallReplacement {
-                gates: GateSet::All,
-                by: &[("pread64", calls(0.01, 0.001))],
-            }],
-            keeps: KeptWork::Entries,
-        },
+        &[("pread64", PerKind::new(0.01, 0.001))],
+        KeptWork::Entries,
     ),
 ];
 
@@ -182,9 +158,9 @@ impl DumpAccount {
         let asked: Vec<Gate> = information(&charged.lines)
             .map(|line| entries.gate(line))
             .collect();
-        let option = |(gather, proposal): &(Gather, Proposal)| {
-            let took = ways.iter().find(|(way, _)| way == gather);
-            gather_option(&asked, fixed_ms, proposal, took.map(|(_, took)| took))
+        let option = |way: &Way| {
+            let took = ways.iter().find(|(gather, _)| *gather == way.0);
+            gather_option(&asked, fixed_ms, way, took.map(|(_, took)| took))
         };
         DumpAccount {
             directories,
@@ -321,10 +297,8 @@ impl EntryCounts {
         if line.function == Function::Information
             && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
         {
-            return PerKind {
-                dir: amount(&sum(line)) / self.directories.max(1) as f64,
-                file: 0.0,
-            };
+            let dir = amount(&sum(line)) / self.directories.max(1) as f64;
+            return PerKind { dir, file: 0.0 };
         }
         let shared = amount(&line.all) / (self.directories + self.files).max(1) as f64;
         PerKind {
@@ -401,7 +375,7 @@ fn find_cheapest(
 fn gather_option(
     asked: &[Gate],
     fixed_ms: f64,
-    proposal: &Proposal,
+    &(gather, by, keeps): &Way,
     took: Option<&Result<GatherCost, Unavailable>>,
 ) -> GatherOption {
     let figure = |cost: Cost| DumpCost {
@@ -412,7 +386,9 @@ fn gather_option(
         },
         cost,
     };
-    let predicted = predict(asked, fixed_ms, proposal).unwrap_or_default();
+    let gates = GateSet::All;
+    let swaps = &[CallReplacement { gates, by }];
+    let predicted = predict(asked, fixed_ms, &Proposal { swaps, keeps }).unwrap_or_default();
     let measured = took.and_then(|took| took.as_ref().ok()).map(|took| {
         let entries = EntryCounts {
             directories: took.directories,
@@ -427,7 +403,7 @@ fn gather_option(
         }
     });
     GatherOption {
-        name: proposal.name,
+        name: gather.name(),
         predicted: predicted.map(figure),
         measured,
         reason: took.and_then(|took| took.as_ref().err()).cloned(),

@@ -86,36 +86,18 @@ pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Whether a figure has changed between two files.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Verdict {
-    /// The values differ by more than the sum of both spreads.
-    Changed,
-    /// The values differ, but a spread is unknown.
-    Unknown,
-    /// Only one of the files has the figure.
-    Missing,
-    /// The values are equal, or differ by no more than the spreads.
-    Unchanged,
-}
-
-impl Verdict {
-    /// All verdicts, the most important first.
-    pub const ALL: [Verdict; 4] = [
-        Verdict::Changed,
-        Verdict::Unknown,
-        Verdict::Missing,
-        Verdict::Unchanged,
-    ];
-
-    /// The name of the verdict in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Changed => "changed",
-            Verdict::Unknown => "unknown",
-            Verdict::Missing => "missing",
-            Verdict::Unchanged => "unchanged",
-        }
+base::named! {
+    /// Whether a figure has changed between two files; the most important verdict first.
+    #[derive(PartialOrd, Ord)]
+    Verdict {
+        /// The values differ by more than the sum of both spreads.
+        Changed "changed",
+        /// The values differ, but a spread is unknown.
+        Unknown "unknown",
+        /// Only one of the files has the figure.
+        Missing "missing",
+        /// The values are equal, or differ by no more than the spreads.
+        Unchanged "unchanged",
     }
 }
 

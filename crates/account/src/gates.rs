@@ -15,12 +15,14 @@ pub struct PerKind<T> {
 }
 
 impl<T> PerKind<T> {
+    /// The values for directories and for other files.
+    pub const fn new(dir: T, file: T) -> PerKind<T> {
+        PerKind { dir, file }
+    }
+
     /// Applies a function to both values.
     pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> PerKind<U> {
-        PerKind {
-            dir: each(self.dir),
-            file: each(self.file),
-        }
+        PerKind::new(each(self.dir), each(self.file))
     }
 }
 
@@ -97,10 +99,7 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, InputFa
         no if no.eq_ignore_ascii_case("no") => false,
         other => return Err(InputFault::NotYesOrNo(other.to_owned())),
     };
-    let calls = PerKind {
-        dir: number(2)?,
-        file: number(3)?,
-    };
+    let calls = PerKind::new(number(2)?, number(3)?);
     Ok(Gate {
         name: cell(0)?.to_owned(),
         ms: number(1)?,
@@ -135,10 +134,7 @@ mod tests {
         let a = Gate {
             name: "a".to_owned(),
             ms: 14.0,
-            calls: PerKind {
-                dir: 2.0,
-                file: 0.5,
-            },
+            calls: PerKind::new(2.0, 0.5),
             for_effect: false,
         };
         assert_eq!(parse(text), Ok(vec![a.clone()]));

@@ -14,16 +14,16 @@ use meter::syscalls::{self, Kind, Syscall};
 
 use self::file::FileTable;
 use self::programs::Programs;
-use crate::patterns::{Patterns, SeenCall};
-use crate::prices::{PriceKind, PricedCalls};
-use crate::waits::{WaitKind, Waits};
+use crate::patterns::SeenCall;
+use crate::prices::PriceKind;
+use crate::waits::WaitKind;
 
 mod detail;
 mod file;
 mod programs;
 
-pub use self::detail::Detail;
-pub(crate) use self::detail::{Directory, UnlistedReason, UnwaitedCalls, costliest};
+pub use self::detail::{Detail, StackDirectory};
+pub(crate) use self::detail::{Directory, UnwaitedCalls, costliest};
 pub use self::file::File;
 pub(crate) use self::file::LastDirectory;
 #[cfg(test)]
@@ -35,15 +35,11 @@ pub use crate::sum::Sum;
 pub(crate) struct Ledger {
     names: Names,
     programs: Programs,
-    elsewhere: BTreeMap<(u16, u16, UnlistedReason), u64>,
-    waits: Waits,
     /// Sums of calls that did not wait, by system call number.
     measured: Vec<UnwaitedCalls>,
     files: FileTable,
-    unheld: Sum,
-    nameless: Sum,
-    work: PricedCalls,
-    patterns: Patterns,
+    /// The sums so far, except those in the other fields.
+    detail: Detail,
 }
 
 impl Ledger {
@@ -55,14 +51,9 @@ impl Ledger {
         Ledger {
             names,
             programs: Programs::new(),
-            elsewhere: BTreeMap::new(),
-            waits: Waits::default(),
             measured: Vec::new(),
             files: FileTable::new(),
-            unheld: Sum::default(),
-            nameless: Sum::default(),
-            work: PricedCalls::default(),
-            patterns: Patterns::default(),
+            detail: Detail::default(),
         }
     }
 
@@ -86,7 +77,7 @@ impl Ledger {
     /// A figure of the calls that have waited so far, by program and system call number.
     pub(crate) fn waited(&self, figure: impl Fn(&Sum) -> u64) -> HashMap<(Vec<u8>, u32), u64> {
         let mut sums = HashMap::new();
-        for (program, number, sum) in self.waits.sums() {
+        for (program, number, sum) in self.detail.waits.sums() {
             let program = self.programs.names.get(usize::from(program));
             let key = (program.cloned().unwrap_or_default(), u32::from(number));
             *sums.entry(key).or_default() += figure(sum);
@@ -101,20 +92,13 @@ impl Ledger {
         let measured = measured.filter(|(_, it)| it.work.calls() > 0).collect();
         Detail {
             files,
-            unheld: self.unheld,
-            nameless: self.nameless,
             programs: self.programs.names,
-            elsewhere: self.elsewhere,
-            waits: self.waits,
             measured,
-            work: self.work,
-            patterns: self.patterns,
             forgotten: self.names.forgotten(),
+            ..self.detail
         }
     }
-}
 
-impl Ledger {
     /// Adds a call that did not wait for other processes.
     fn measure(&mut self, syscall: &Syscall, call: &Call<'_>, sort: PriceKind, parts: u64) {
         let at = call.number as usize;
@@ -136,12 +120,12 @@ impl Ledger {
     /// Counts a call whose file has no row in the table.
     fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &CallFile) {
         let (sum, why) = match about.name {
-            Some(_) => (&mut self.unheld, UnlistedReason::Unheld),
-            None => (&mut self.nameless, UnlistedReason::Nameless),
+            Some(_) => (&mut self.detail.unheld, StackDirectory::Unheld),
+            None => (&mut self.detail.nameless, StackDirectory::Nameless),
         };
         sum.add(call);
         let key = (program, call.number as u16, why);
-        *self.elsewhere.entry(key).or_default() += 1;
+        *self.detail.elsewhere.entry(key).or_default() += 1;
     }
 }
 
@@ -162,12 +146,12 @@ impl Listener for Ledger {
         let sort = PriceKind::classify(syscall, call, &about);
         let name = call.name.filter(|_| about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
-        self.work.add(sort, 1, parts);
+        self.detail.work.add(sort, 1, parts);
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
         let program = self.programs.executed_by(call.pid);
         let mut call = *call;
         if let Some(kind) = WaitKind::find(syscall, &call, about.descriptor) {
-            self.waits.add(kind, program, &call);
+            self.detail.waits.add(kind, program, &call);
             call.nanos = 0;
         } else {
             self.measure(syscall, &call, sort, parts);
@@ -188,7 +172,7 @@ impl Listener for Ledger {
             Kind::Change | Kind::Copy | Kind::Mount | Kind::Open
         );
         let parent = find(about.name.as_deref().filter(|_| changes).map(parent));
-        self.patterns.call(&SeenCall {
+        self.detail.patterns.call(&SeenCall {
             call,
             syscall,
             about: &about,
@@ -206,7 +190,7 @@ impl Listener for Ledger {
         let syscall = syscalls::by_number(call.number);
         if let Some(kind) = syscall.and_then(|syscall| WaitKind::find(syscall, call, descriptor)) {
             let program = self.programs.enter(long.program);
-            self.waits.add(kind, program, call);
+            self.detail.waits.add(kind, program, call);
         }
     }
 
@@ -225,7 +209,7 @@ impl Listener for Ledger {
     fn exit(&mut self, pid: u32, tid: u32) {
         self.names.exit(tid);
         if pid == tid {
-            self.patterns.exit(pid);
+            self.detail.patterns.exit(pid);
             self.programs.processes.remove(&pid);
         }
     }

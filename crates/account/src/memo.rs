@@ -19,8 +19,10 @@ pub const SYSTEM: f64 = 20.0;
 /// An option of the memo: a column of its last table.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoOption {
+    /// The name of the option.
+    pub name: &'static str,
     /// The proposed change.
-    pub proposal: Proposal,
+    pub proposal: Proposal<'static>,
     /// The saving of the backup's CPU time that the memo prints, in percent; `None` for the status
     /// quo.
     pub printed: Option<f64>,
@@ -28,20 +30,16 @@ pub struct MemoOption {
     pub printed_system: Option<f64>,
 }
 
-const fn calls(dir: f64, file: f64) -> PerKind<f64> {
-    PerKind { dir, file }
-}
-
 const COPY: CallReplacement = CallReplacement {
     gates: GateSet::All,
-    by: &[("copy_directory", calls(2.0, 1.0 / 3.0))],
+    by: &[("copy_directory", PerKind::new(2.0, 1.0 / 3.0))],
 };
 
 /// The memo's options, in its order.
 pub const OPTIONS: [MemoOption; 4] = [
     MemoOption {
+        name: "today",
         proposal: Proposal {
-            name: "today",
             swaps: &[],
             keeps: KeptWork::All,
         },
@@ -49,12 +47,12 @@ pub const OPTIONS: [MemoOption; 4] = [
         printed_system: None,
     },
     MemoOption {
+        name: "two_gates",
         proposal: Proposal {
-            name: "two_gates",
             swaps: &[
                 CallReplacement {
                     gates: GateSet::These(&["list_inacl_seg", "list_inacl_dir"]),
-                    by: &[("list_inacl_all", calls(1.0, 0.0))],
+                    by: &[("list_inacl_all", PerKind::new(1.0, 0.0))],
                 },
                 CallReplacement {
                     gates: GateSet::These(&[
@@ -64,7 +62,7 @@ pub const OPTIONS: [MemoOption; 4] = [
                         "get_safety_sw",
                         "get_max_length",
                     ]),
-                    by: &[("status_for_backup", calls(1.0, 1.0))],
+                    by: &[("status_for_backup", PerKind::new(1.0, 1.0))],
                 },
             ],
             keeps: KeptWork::All,
@@ -73,8 +71,8 @@ pub const OPTIONS: [MemoOption; 4] = [
         printed_system: Some(5.0),
     },
     MemoOption {
+        name: "copyout",
         proposal: Proposal {
-            name: "copyout",
             swaps: &[COPY],
             keeps: KeptWork::All,
         },
@@ -82,8 +80,8 @@ pub const OPTIONS: [MemoOption; 4] = [
         printed_system: Some(6.0),
     },
     MemoOption {
+        name: "rawdump",
         proposal: Proposal {
-            name: "rawdump",
             swaps: &[COPY],
             keeps: KeptWork::Entries,
         },
@@ -115,10 +113,7 @@ pub fn rounded(costs: &PerKind<Cost>) -> PerKind<Cost> {
             useful: round(cost.useful),
         }
     };
-    PerKind {
-        dir: to(5.0, costs.dir),
-        file: to(1.0, costs.file),
-    }
+    PerKind::new(to(5.0, costs.dir), to(1.0, costs.file))
 }
 
 /// A column of the memo's last table, computed for any table of system calls.
@@ -160,7 +155,7 @@ pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
         let saved = saves(&today, &then, shares.mix, shares.backup);
         let round = |percent: f64| if is_memo { percent.round() } else { percent };
         Some(Column {
-            name: choice.proposal.name,
+            name: choice.name,
             costs: if is_memo { rounded(&then) } else { then },
             saves: round(saved),
             printed: choice.printed.filter(|_| is_memo),
@@ -177,10 +172,7 @@ mod tests {
     use crate::gates::fixed_price;
 
     /// The percentages of directories and other segments in an incremental dump of 1974.
-    const MIX: PerKind<f64> = PerKind {
-        dir: 40.0,
-        file: 60.0,
-    };
+    const MIX: PerKind<f64> = PerKind::new(40.0, 60.0);
 
     #[test]
     fn its_totals_hold() {
@@ -231,7 +223,7 @@ mod tests {
         ];
         for (option, (name, dir, file)) in OPTIONS.iter().zip(printed) {
             let costs = rounded(&predict(&gates, 14.0, &option.proposal).unwrap());
-            assert_eq!(option.proposal.name, name);
+            assert_eq!(option.name, name);
             let column = |cost: Cost| [cost.overhead, cost.useful, cost.total()];
             assert_eq!(
                 (column(costs.dir), column(costs.file)),

@@ -21,7 +21,6 @@ impl Cost {
 /// The current cost of the calls for information.
 pub fn cost(gates: &[Gate], fixed: f64) -> PerKind<Cost> {
     let today = Proposal {
-        name: "",
         swaps: &[],
         keeps: KeptWork::All,
     };
@@ -30,11 +29,9 @@ pub fn cost(gates: &[Gate], fixed: f64) -> PerKind<Cost> {
 
 /// A proposed change of the calls for information.
 #[derive(Clone, Copy, Debug)]
-pub struct Proposal {
-    /// The name of the proposal.
-    pub name: &'static str,
+pub struct Proposal<'a> {
     /// The calls that are replaced, and their replacements.
-    pub swaps: &'static [CallReplacement],
+    pub swaps: &'a [CallReplacement],
     /// The useful work that remains.
     pub keeps: KeptWork,
 }
@@ -77,7 +74,7 @@ pub enum KeptWork {
 }
 
 /// The cost with a proposal; `None` if it replaces a call that is not in the table.
-pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<PerKind<Cost>> {
+pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal<'_>) -> Option<PerKind<Cost>> {
     let is_here = |name: &&str| information_calls(gates).any(|gate| gate.name == *name);
     let all_here = |swap: &CallReplacement| match swap.gates {
         GateSet::All => true,
@@ -164,16 +161,11 @@ mod tests {
 
     #[test]
     fn a_proposal_replaces_only_what_is_there() {
-        const ONE: PerKind<f64> = PerKind {
-            dir: 1.0,
-            file: 1.0,
-        };
         const THESE: CallReplacement = CallReplacement {
             gates: GateSet::These(&["a", "b"]),
-            by: &[("ab", ONE)],
+            by: &[("ab", PerKind::new(1.0, 1.0))],
         };
         let proposal = Proposal {
-            name: "ab",
             swaps: &[THESE],
             keeps: KeptWork::All,
         };
@@ -203,17 +195,6 @@ mod tests {
     #[test]
     fn nothing_is_saved_of_nothing() {
         let none = PerKind::<Cost>::default();
-        assert_eq!(
-            saves(
-                &none,
-                &none,
-                PerKind {
-                    dir: 1.0,
-                    file: 1.0
-                },
-                51.0
-            ),
-            0.0
-        );
+        assert_eq!(saves(&none, &none, PerKind::new(1.0, 1.0), 51.0), 0.0);
     }
 }

@@ -223,11 +223,7 @@ impl<'a> AccountReport<'a> {
 
     /// Whether there were too few calls, or too little time in them, for an estimate of any saving.
     pub fn is_too_short(&self) -> bool {
-        let all = ReplacedCalls {
-            calls: self.calls(),
-            seconds: self.nanos() as f64 / 1e9,
-        };
-        all.is_too_short()
+        ReplacedCalls::new(self.calls(), self.nanos() as f64 / 1e9).is_too_short()
     }
 
     /// Time of all calls that did not wait, in nanoseconds.

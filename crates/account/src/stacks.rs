@@ -5,20 +5,8 @@ use std::collections::BTreeMap;
 use meter::syscalls;
 
 use crate::command::CommandAccount;
-use crate::ledger::UnlistedReason;
 
-/// The directory frame of a [`Stack`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StackDirectory<'a> {
-    /// Calls on files in this directory, or on the directory itself.
-    Directory(&'a [u8]),
-    /// Calls on descriptors without a known name.
-    Nameless,
-    /// Calls on files for which the table of files had no room.
-    Unheld,
-    /// Calls that were only counted, not reported individually.
-    Unexamined,
-}
+pub use crate::ledger::StackDirectory;
 
 /// The calls of one program with the same system call and the same directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,11 +48,7 @@ pub fn stacks(account: &CommandAccount) -> BTreeMap<Stack<'_>, u64> {
             );
         }
     }
-    for (&(program, number, why), &calls) in &detail.elsewhere {
-        let place = match why {
-            UnlistedReason::Nameless => StackDirectory::Nameless,
-            UnlistedReason::Unheld => StackDirectory::Unheld,
-        };
+    for (&(program, number, place), &calls) in &detail.elsewhere {
         add(program, place, number, calls);
     }
     let mut all = BTreeMap::<(&[u8], &'static str), u64>::new();

@@ -25,15 +25,7 @@ impl WaitKind {
     /// The name of the kind in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            WaitKind::On(DescriptorKind::File) => "file",
-            WaitKind::On(DescriptorKind::Pipe) => "pipe",
-            WaitKind::On(DescriptorKind::Socket) => "socket",
-            WaitKind::On(DescriptorKind::Terminal) => "terminal",
-            WaitKind::On(DescriptorKind::Event) => "eventfd",
-            WaitKind::On(DescriptorKind::Timer) => "timer",
-            WaitKind::On(DescriptorKind::Watch) => "inotify",
-            WaitKind::On(DescriptorKind::Other) => "other",
-            WaitKind::On(DescriptorKind::Unknown) => "unknown",
+            WaitKind::On(kind) => kind.name(),
             WaitKind::Lock => "lock",
         }
     }

@@ -207,10 +207,7 @@ impl Model {
             }
             _ => (spared.work.calls(), spared.nanos),
         };
-        let basis = ReplacedCalls {
-            calls: count,
-            seconds: self.basis_seconds(nanos, prices.cost(&spared.work)),
-        };
+        let basis = ReplacedCalls::new(count, self.basis_seconds(nanos, prices.cost(&spared.work)));
         WhatIfChange {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
             ..self.change(ChangeKind::Spare(by), calls, seconds, basis)
@@ -251,10 +248,7 @@ impl Model {
         if asked.work.calls_of(PriceKind::List) > 0 {
             now += entries * LISTED * stat;
         }
-        let basis = ReplacedCalls {
-            calls: asked.work.calls(),
-            seconds: self.basis_seconds(asked.nanos, now),
-        };
+        let basis = ReplacedCalls::new(asked.work.calls(), self.basis_seconds(asked.nanos, now));
         if self.costs == Costs::Metered {
             now = basis.seconds;
         }
@@ -275,10 +269,7 @@ impl Model {
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
         let (ring, stat) = (prices.uring, prices.price(PriceKind::Stat));
         let seconds = stats as f64 * (stat - ring) / 1e9;
-        let basis = ReplacedCalls {
-            calls: stats,
-            seconds: self.cpu,
-        };
+        let basis = ReplacedCalls::new(stats, self.cpu);
         WhatIfChange {
             obstacle: Some(Obstacle::Costlier),
             ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis)

@@ -18,6 +18,14 @@ pub fn trim_slashes(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
+/// A path without the slashes at its end; `/` for the root directory.
+pub fn without_slashes(path: &[u8]) -> &[u8] {
+    match trim_slashes(path) {
+        b"" => &path[..path.len().min(1)],
+        trimmed => trimmed,
+    }
+}
+
 /// `path` relative to `dir`: empty for `dir` itself, `None` outside it.
 pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if dir == b"/" {
@@ -36,6 +44,11 @@ pub fn parent(path: &[u8]) -> &[u8] {
         None | Some(0) => b"/",
         Some(at) => &path[..at],
     }
+}
+
+/// A path, and the directories above it up to the root.
+pub fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(path), |&path| (path.len() > 1).then(|| parent(path)))
 }
 
 /// Splits a path into its directory, empty if it has none, and its last component.
@@ -100,10 +113,19 @@ mod tests {
     }
 
     #[test]
+    fn trailing_slashes_are_removed() {
+        assert_eq!(without_slashes(b"a/b//"), b"a/b");
+        assert_eq!(without_slashes(b"///"), b"/");
+        assert_eq!(without_slashes(b""), b"");
+    }
+
+    #[test]
     fn parent_of_a_path() {
         assert_eq!(
             (parent(b"/a/b"), parent(b"/a"), parent(b"/")),
             (&b"/a"[..], &b"/"[..], &b"/"[..])
         );
+        let above: Vec<&[u8]> = ancestors(b"/a/b").collect();
+        assert_eq!(above, [&b"/a/b"[..], b"/a", b"/"]);
     }
 }

@@ -1,7 +1,6 @@
 //! A command that is forked, but waits before its execve(2) until its meter is ready.
 //!
 //! The command gets the environment, descriptors, terminal, process group, signal mask and
-//! The command gets the environment, descriptors, terminal, process group, signal mask and
 //! dispositions that this process was started with. Between [`HeldCommand::go`] and its execve(2)
 //! the child makes no file-system call, so that a meter need not subtract any. The system calls of
 //! this module are not counted: they are not file-system work.

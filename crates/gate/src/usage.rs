@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use crate::file::read_kernel;
+use crate::file::{kernel_field, read_kernel};
 use crate::fs::{CWD, Open, openat, pread64};
 use crate::long::c_string;
 use crate::process::ended;
@@ -46,12 +46,7 @@ pub fn io_bytes(pid: Option<i32>) -> Option<IoBytes> {
 }
 
 fn parse_io(text: &[u8]) -> Option<IoBytes> {
-    let value = |key: &str| {
-        let line = text
-            .split(|b| *b == b'\n')
-            .find_map(|line| line.strip_prefix(key.as_bytes()))?;
-        std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
-    };
+    let value = |key| kernel_field(text, key)?.parse().ok();
     Some(IoBytes {
         read: value("read_bytes:")?,
         written: value("write_bytes:")?,

@@ -1,13 +1,12 @@
 //! What a meter reports: calls, processes, and their totals.
 
 use std::ffi::CString;
-use std::fmt;
 use std::time::Duration;
 
 use gate::Errno;
 
 use crate::attach::Attach;
-use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
+use crate::error::{CommandError, Error, Refusal, Unavailable, WarningKind, refusals};
 use crate::names::{AttachedProcess, DescriptorKind};
 
 /// The maximum length of a reported path name in bytes; longer ones are truncated. It is `PATH_MAX`
@@ -78,6 +77,30 @@ pub struct Fork {
     /// The child shares working directory and root of its parent (`CLONE_FS`) instead of copying
     /// them.
     pub shares_fs: bool,
+}
+
+impl Fork {
+    /// A new thread of a process. Threads share all with each other.
+    pub fn thread(pid: u32, tid: u32) -> Fork {
+        Fork {
+            parent: pid,
+            pid,
+            tid,
+            shares_files: true,
+            shares_fs: true,
+        }
+    }
+
+    /// A new process that shares nothing with its parent.
+    pub fn process(parent: u32, pid: u32) -> Fork {
+        Fork {
+            parent,
+            pid,
+            tid: pid,
+            shares_files: false,
+            shares_fs: false,
+        }
+    }
 }
 
 /// The calls of one interval of [`Listener::interval`].
@@ -197,35 +220,24 @@ pub struct Total {
 }
 
 /// Why a meter was used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeterReason {
     /// The user asked for this meter by name.
+    #[error("chosen with --meter")]
     Requested,
     /// This meter stops a process until each call is reported, so that it loses none, and the
     /// environment of each program can be read.
+    #[error("it loses no call, and stops each program until its environment is read")]
     Exact,
     /// This meter is the cheapest one that works here. The listed cheaper meters were refused.
+    #[error("it has the lowest overhead{}", those_that_work(.0))]
     Cheapest(Vec<Refusal>),
 }
 
-impl fmt::Display for MeterReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MeterReason::Requested => f.write_str("chosen with --meter"),
-            MeterReason::Exact => f.write_str(
-                "it loses no call, and stops each program until its environment is read",
-            ),
-            MeterReason::Cheapest(refused) if refused.is_empty() => {
-                f.write_str("it has the lowest overhead")
-            }
-            MeterReason::Cheapest(refused) => {
-                write!(
-                    f,
-                    "it has the lowest overhead of those that work here ({})",
-                    Refusals(refused)
-                )
-            }
-        }
+fn those_that_work(refused: &[Refusal]) -> String {
+    match refused {
+        [] => String::new(),
+        refused => format!(" of those that work here ({})", refusals(refused)),
     }
 }
 

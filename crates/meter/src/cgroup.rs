@@ -1,6 +1,6 @@
 //! A cgroup: its processes and their CPU time.
 
-use gate::file::read_kernel_in;
+use gate::file::{kernel_field, read_kernel_in};
 use gate::fs::{CWD, Open, fstatfs, openat};
 use gate::{Errno, Fd};
 
@@ -49,13 +49,12 @@ impl Cgroup {
         let mut cgroups = vec![self.path.clone()];
         while let Some(path) = cgroups.pop() {
             let members = read_kernel_in(&path, b"cgroup.procs").unwrap_or_default();
-            let members = members.split(|byte| *byte == b'\n');
-            processes.extend(members.filter_map(parse::<u32>).filter(|pid| *pid > 0));
+            let members = String::from_utf8_lossy(&members);
+            let members = members.lines().filter_map(|pid| pid.parse::<u32>().ok());
+            processes.extend(members.filter(|pid| *pid > 0));
             let _ = list(&path, |_, entry| {
-                let name = entry.name.to_bytes();
-                let is_dir = entry.file_type == ondisk::FileType::Directory;
-                if is_dir && name != b"." && name != b".." {
-                    cgroups.push([&path[..], b"/", name].concat());
+                if entry.file_type == ondisk::FileType::Directory {
+                    cgroups.push([&path[..], b"/", entry.name.to_bytes()].concat());
                 }
             });
         }
@@ -69,16 +68,9 @@ impl Cgroup {
     }
 }
 
-fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    str::from_utf8(text).ok()?.trim().parse().ok()
-}
-
 fn parse_cpu_time(text: &[u8]) -> Option<[u64; 2]> {
-    let value = |key: &[u8]| {
-        let mut lines = text.split(|byte| *byte == b'\n');
-        parse(lines.find_map(|line| line.strip_prefix(key))?)
-    };
-    Some([value(b"user_usec ")?, value(b"system_usec ")?])
+    let value = |key| kernel_field(text, key)?.parse().ok();
+    Some([value("user_usec ")?, value("system_usec ")?])
 }
 
 #[cfg(test)]

@@ -240,13 +240,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn attach(&mut self, process: &AttachedProcess) {
         let pid = process.pid;
         for &tid in process.threads.iter().filter(|tid| **tid != pid) {
-            self.families.fork(&Fork {
-                parent: pid,
-                pid,
-                tid,
-                shares_files: true,
-                shares_fs: true,
-            });
+            self.families.fork(&Fork::thread(pid, tid));
         }
         self.to.attach(process);
     }

@@ -1,7 +1,6 @@
 //! Why a command cannot be metered, and the warnings of a meter.
 
 use std::ffi::{CStr, CString};
-use std::fmt;
 
 use gate::Errno;
 use gate::bpf::LoadError;
@@ -121,12 +120,6 @@ pub enum Unavailable {
     /// The kernel has no BTF, or its BTF lacks the types needed to find a process or its ids.
     #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
     AttachNeedsBtf,
-    /// fathom cannot create a thread.
-    #[error("cannot create a thread: {}", Errno(*.0))]
-    Thread(i32),
-    /// A thread of fathom panicked.
-    #[error("a thread of fathom panicked")]
-    ThreadPanicked,
     /// ptrace(2) failed.
     #[error("ptrace is not permitted: {0}")]
     Ptrace(Errno),
@@ -134,7 +127,7 @@ pub enum Unavailable {
     #[error("unknown meter: use auto, {}", .0.join(", "))]
     UnknownMeter(Vec<&'static str>),
     /// No meter works here.
-    #[error("no meter works here: {}", Refusals(.0))]
+    #[error("no meter works here: {}", refusals(.0))]
     NoMeter(Vec<Refusal>),
 }
 
@@ -148,15 +141,9 @@ impl From<LoadError> for Unavailable {
 pub(crate) type Refusal = (&'static str, Unavailable);
 
 /// The meters that were not used, in one line of text.
-pub(crate) struct Refusals<'a>(pub(crate) &'a [Refusal]);
-
-impl fmt::Display for Refusals<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (meter, why)) in self.0.iter().enumerate() {
-            write!(f, "{}{meter}: {why}", if n == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
+pub(crate) fn refusals(all: &[Refusal]) -> String {
+    let all = all.iter().map(|(meter, why)| format!("{meter}: {why}"));
+    all.collect::<Vec<String>>().join("; ")
 }
 
 fn map_refused(errno: Errno) -> String {

@@ -64,13 +64,7 @@ mod tests {
     fn three() -> Families {
         let mut families = Families::default();
         for tid in [8, 9] {
-            families.fork(&Fork {
-                parent: 7,
-                pid: 7,
-                tid,
-                shares_files: true,
-                shares_fs: true,
-            });
+            families.fork(&Fork::thread(7, tid));
         }
         families
     }

@@ -136,13 +136,7 @@ impl Names {
             self.set_cloexec(*pid, fd.into(), true);
         }
         for tid in process.threads.iter().filter(|tid| *tid != pid) {
-            self.fork(&Fork {
-                parent: *pid,
-                pid: *pid,
-                tid: *tid,
-                shares_files: true,
-                shares_fs: true,
-            });
+            self.fork(&Fork::thread(*pid, *tid));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::path::{join, parent};
+use base::path::{ancestors, join, parent};
 use gate::lookup::{Permission, check_permission};
 
 use crate::change::Change;
@@ -135,12 +135,9 @@ fn set_directory(
         .filter_map(|execution| execution.environment.as_ref());
     let environments: Vec<_> = environments.collect();
     let cache = environments.first()?.cache.clone()?;
-    let mut exists = &cache[..];
-    while tree.node(exists) == Node::Missing && exists.len() > 1 {
-        exists = parent(exists);
-    }
+    let exists = ancestors(&cache).find(|dir| tree.node(dir) != Node::Missing);
     let is_possible = cache.starts_with(b"/")
-        && check_permission(exists, Permission::Write).is_ok()
+        && check_permission(exists.unwrap_or(b"/"), Permission::Write).is_ok()
         && environments
             .iter()
             .all(|environment| !environment.is_python_isolated);

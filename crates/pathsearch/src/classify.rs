@@ -3,6 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base::path::ancestors;
+
 use crate::environment::Environment;
 use crate::family::{Family, lists};
 use crate::kind::Kind;
@@ -179,17 +181,10 @@ impl SearchPaths {
     }
 
     fn in_pythonpath(&self, lookup: &Lookup<'_>) -> bool {
-        let mut path = base::path::join(lookup.dir, lookup.name);
-        loop {
-            if self.python.contains(&path) {
-                return true;
-            }
-            let above = base::path::parent(&path).len();
-            if above <= 1 {
-                return false;
-            }
-            path.truncate(above);
-        }
+        let path = base::path::join(lookup.dir, lookup.name);
+        // The root directory in PYTHONPATH does not stand for all files.
+        let mut dirs = ancestors(&path).filter(|dir| dir.len() > 1 || *dir == path);
+        dirs.any(|dir| self.python.contains(dir))
     }
 }
 

@@ -2,55 +2,31 @@
 
 use std::ops::AddAssign;
 
-/// The kind of files that a process searches for.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A program along PATH, by a shell or execvp(3).
-    Path,
-    /// A shared library, by ld.so: along RPATH, RUNPATH, LD_LIBRARY_PATH, and in ld.so.cache.
-    Linker,
-    /// A Python module along sys.path.
-    Python,
-    /// A Perl module along @INC.
-    Perl,
-    /// A Ruby library along $LOAD_PATH.
-    Ruby,
-    /// A Node module: node_modules, package.json.
-    Node,
-    /// Headers, libraries and programs of a compiler, an assembler or a linker.
-    Gcc,
-    /// A locale, a message catalogue or a character conversion.
-    Locale,
-    /// A description of a terminal.
-    Terminfo,
-    /// Anything else.
-    #[default]
-    Other,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 10] = {
-        use Kind::*;
-        [
-            Path, Linker, Python, Perl, Ruby, Node, Gcc, Locale, Terminfo, Other,
-        ]
-    };
-
-    /// The name of the kind in the text, in the JSON and in the docs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Path => "PATH",
-            Kind::Linker => "ld.so",
-            Kind::Python => "python",
-            Kind::Perl => "perl",
-            Kind::Ruby => "ruby",
-            Kind::Node => "node",
-            Kind::Gcc => "gcc",
-            Kind::Locale => "locale",
-            Kind::Terminfo => "terminfo",
-            Kind::Other => "other",
-        }
+base::named! {
+    /// The kind of files that a process searches for.
+    #[derive(Default)]
+    Kind {
+        /// A program along PATH, by a shell or execvp(3).
+        Path "PATH",
+        /// A shared library, by ld.so: along RPATH, RUNPATH, LD_LIBRARY_PATH, and in ld.so.cache.
+        Linker "ld.so",
+        /// A Python module along sys.path.
+        Python "python",
+        /// A Perl module along @INC.
+        Perl "perl",
+        /// A Ruby library along $LOAD_PATH.
+        Ruby "ruby",
+        /// A Node module: node_modules, package.json.
+        Node "node",
+        /// Headers, libraries and programs of a compiler, an assembler or a linker.
+        Gcc "gcc",
+        /// A locale, a message catalogue or a character conversion.
+        Locale "locale",
+        /// A description of a terminal.
+        Terminfo "terminfo",
+        /// Anything else.
+        #[default]
+        Other "other",
     }
 }
 

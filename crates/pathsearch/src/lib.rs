@@ -75,7 +75,7 @@ pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
 pub use model::StartRequests;
 pub use path::{ElementState, PathElement, PathProposal, path_elements};
-pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions};
+pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions, StartModel};
 pub use report::{DirectoryReport, SearchReport};
 pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
 pub use startup::{ProgramStart, StartupReport};

@@ -1,5 +1,6 @@
 //! Lookups by name: which calls are lookups, and the directory that a name is looked up in.
 
+use base::path::without_slashes;
 use gate::Errno;
 use meter::call::Call;
 use meter::syscalls;
@@ -78,18 +79,10 @@ impl Outcome {
 
 /// The directory part and the last component of an absolute path, both without trailing slashes.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    let path = trim(path);
+    let path = without_slashes(path);
     match path.iter().rposition(|&b| b == b'/') {
         None => (b"", path),
-        Some(at) => (trim(&path[..at.max(1)]), &path[at + 1..]),
-    }
-}
-
-/// A path without trailing slashes; the root stays `/`.
-fn trim(path: &[u8]) -> &[u8] {
-    match path.iter().rposition(|&b| b != b'/') {
-        Some(last) => &path[..=last],
-        None => &path[..path.len().min(1)],
+        Some(at) => (without_slashes(&path[..at.max(1)]), &path[at + 1..]),
     }
 }
 

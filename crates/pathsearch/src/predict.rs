@@ -24,25 +24,15 @@ pub enum RoundTrip {
     Assume,
 }
 
-/// The actual source of the round-trip time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RttSource {
-    /// The user gave the round-trip time.
-    Given,
-    /// The round-trip time was measured on the mount.
-    Measured,
-    /// The round-trip time is [`ASSUMED_RTT`].
-    Assumed,
-}
-
-impl RttSource {
-    /// The name of the source in the text and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            RttSource::Given => "given",
-            RttSource::Measured => "measured",
-            RttSource::Assumed => "assumed",
-        }
+base::named! {
+    /// The actual source of the round-trip time.
+    RttSource {
+        /// The user gave the round-trip time.
+        Given "given",
+        /// The round-trip time was measured on the mount.
+        Measured "measured",
+        /// The round-trip time is [`ASSUMED_RTT`].
+        Assumed "assumed",
     }
 }
 
@@ -63,22 +53,14 @@ pub struct SearchOptions {
 /// The predicted start on a network file system.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// Seconds of each kind of request.
-    pub prices: Prices,
+    /// The model of the prediction, which also predicts the start after a change.
+    pub model: StartModel,
     /// The source of the round-trip time.
     pub rtt_source: RttSource,
     /// The part of the file tree that is assumed to be remote.
     pub scope: RemoteScope,
-    /// The caching behavior of the client.
-    pub behavior: ClientBehavior,
     /// The predicted requests.
     pub requests: StartRequests,
-    /// Seconds of the command's own computing.
-    pub compute: f64,
-    /// The number of nodes that start at the same time.
-    pub nodes: u64,
-    /// Requests per second that the server answers.
-    pub server_rate: Option<f64>,
     /// The time with cold caches.
     pub cold: StartTime,
     /// The time with the caches that the first start has filled.
@@ -88,32 +70,23 @@ pub struct Prediction {
 impl Prediction {
     /// Seconds of a LOOKUP request.
     pub fn rtt(&self) -> f64 {
-        self.prices.get(Request::Lookup)
-    }
-
-    /// The model of the prediction, which also predicts the start after a change.
-    pub(crate) fn model(&self) -> StartModel {
-        StartModel {
-            prices: self.prices,
-            behavior: self.behavior,
-            compute: self.compute,
-            nodes: self.nodes,
-            server_rate: self.server_rate,
-        }
+        self.model.prices.get(Request::Lookup)
     }
 }
 
 /// The model of a start: the client, the command's own work, and the load of the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StartModel {
-    pub(crate) prices: Prices,
-    pub(crate) behavior: ClientBehavior,
+pub struct StartModel {
+    /// Seconds of each kind of request.
+    pub prices: Prices,
+    /// The caching behavior of the client.
+    pub behavior: ClientBehavior,
     /// Seconds of the command's own computing.
-    pub(crate) compute: f64,
+    pub compute: f64,
     /// The number of nodes that start at the same time.
-    pub(crate) nodes: u64,
+    pub nodes: u64,
     /// Requests per second that the server answers.
-    pub(crate) server_rate: Option<f64>,
+    pub server_rate: Option<f64>,
 }
 
 impl StartModel {
@@ -166,18 +139,13 @@ pub(crate) fn predict(
         server_rate: options.server_rate,
     };
     let requests = model.requests(&trace.names, tree);
-    let (cold, warm) = (model.time(&requests.cold), model.time(&requests.warm));
     Prediction {
-        prices,
+        model,
         rtt_source,
         scope: tree.scope.clone(),
-        behavior,
+        cold: model.time(&requests.cold),
+        warm: model.time(&requests.warm),
         requests,
-        compute,
-        nodes: options.nodes,
-        server_rate: options.server_rate,
-        cold,
-        warm,
     }
 }
 

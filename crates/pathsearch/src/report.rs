@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use base::Warning;
 use base::child::times_out;
-use base::path::parent;
+use base::path::ancestors;
 use meter::call::Metered;
 use mounts::check::ANSWER_WITHIN;
 
@@ -72,7 +72,7 @@ impl SearchReport {
         let prediction = predict(&trace, &metered, &network, options, &mut tree, warned);
         let mut remote = Remote {
             tree: &mut tree,
-            model: prediction.model(),
+            model: prediction.model,
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;
@@ -141,16 +141,10 @@ impl SearchReport {
         let elements = search_path_elements(&self.trace);
         let row_of = |directory: &DirectoryReport| {
             let kind = directory.lookups.kind();
-            let mut at = &directory.dir[..];
-            loop {
-                if elements.get(at).is_some_and(|kinds| kinds.contains(&kind)) {
-                    return at.to_vec();
-                }
-                if at.len() <= 1 {
-                    return directory.dir.clone();
-                }
-                at = parent(at);
-            }
+            let is_element =
+                |at: &&[u8]| elements.get(*at).is_some_and(|kinds| kinds.contains(&kind));
+            let element = ancestors(&directory.dir).find(is_element);
+            element.unwrap_or(&directory.dir).to_vec()
         };
         let mut rows: Vec<DirectoryReport> = Vec::new();
         let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();

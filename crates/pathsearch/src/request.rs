@@ -5,63 +5,37 @@ use std::time::Duration;
 /// Assumed seconds of a round trip: a server in the same building.
 pub const ASSUMED_RTT: f64 = 0.0005;
 
-/// A request to the server. The name is that of FUSE, or of NFS 4 if FUSE has no such request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// Looking up a component of a name that is not in the dentry cache.
-    Lookup,
-    /// Checking the permission to search a directory, on its first use.
-    Access,
-    /// Reading the target of a symbolic link.
-    Readlink,
-    /// Opening a file (OPEN).
-    Open,
-    /// Creating a file (CREATE).
-    Create,
-    /// Reading a piece of a file.
-    Read,
-    /// Fetching attributes whose cached copy has expired.
-    Getattr,
-    /// Closing a file with a reply that the last close(2) waits for (NFS 4).
-    Close,
-    /// Closing a descriptor with a reply that close(2) waits for.
-    Flush,
-    /// Opening a directory: GETATTR on NFS.
-    Opendir,
-    /// Reading a piece of a directory.
-    Readdir,
-    /// Closing a file without waiting for the reply.
-    Release,
+base::named! {
+    /// A request to the server. The name is that of FUSE, or of NFS 4 if FUSE has no such request.
+    Request {
+        /// Looking up a component of a name that is not in the dentry cache.
+        Lookup "LOOKUP",
+        /// Checking the permission to search a directory, on its first use.
+        Access "ACCESS",
+        /// Reading the target of a symbolic link.
+        Readlink "READLINK",
+        /// Opening a file (OPEN).
+        Open "OPEN",
+        /// Creating a file (CREATE).
+        Create "CREATE",
+        /// Reading a piece of a file.
+        Read "READ",
+        /// Fetching attributes whose cached copy has expired.
+        Getattr "GETATTR",
+        /// Closing a file with a reply that the last close(2) waits for (NFS 4).
+        Close "CLOSE",
+        /// Closing a descriptor with a reply that close(2) waits for.
+        Flush "FLUSH",
+        /// Opening a directory: GETATTR on NFS.
+        Opendir "OPENDIR",
+        /// Reading a piece of a directory.
+        Readdir "READDIR",
+        /// Closing a file without waiting for the reply.
+        Release "RELEASE",
+    }
 }
 
 impl Request {
-    /// All requests.
-    pub const ALL: [Request; 12] = {
-        use Request::*;
-        [
-            Lookup, Access, Readlink, Open, Create, Read, Getattr, Close, Flush, Opendir, Readdir,
-            Release,
-        ]
-    };
-
-    /// The name of the request in FUSE.
-    pub fn name(self) -> &'static str {
-        match self {
-            Request::Lookup => "LOOKUP",
-            Request::Access => "ACCESS",
-            Request::Readlink => "READLINK",
-            Request::Open => "OPEN",
-            Request::Create => "CREATE",
-            Request::Read => "READ",
-            Request::Getattr => "GETATTR",
-            Request::Close => "CLOSE",
-            Request::Flush => "FLUSH",
-            Request::Opendir => "OPENDIR",
-            Request::Readdir => "READDIR",
-            Request::Release => "RELEASE",
-        }
-    }
-
     /// Whether the process waits for the reply.
     pub fn is_waited_for(self) -> bool {
         self != Request::Release

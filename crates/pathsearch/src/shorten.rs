@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use base::path::{below, parent};
+use base::path::{ancestors, below, parent};
 use gate::file::Reader;
 use gate::lookup::{Permission, check_permission};
 use meter::call::Command;
@@ -39,20 +39,13 @@ impl<'a> UsedDirectories<'a> {
             if name.listings > 0 && name.kind != Kind::Python {
                 dirs.insert(&name.path[..]);
             }
-            let mut dir = parent(&name.path);
-            while dirs.insert(dir) && dir.len() > 1 {
-                dir = parent(dir);
-            }
+            dirs.extend(ancestors(parent(&name.path)));
         }
         UsedDirectories { dirs, files }
     }
 
     fn contains(&self, dir: &[u8]) -> bool {
-        let mut above = dir;
-        while !self.files.contains(above) && above.len() > 1 {
-            above = parent(above);
-        }
-        self.dirs.contains(dir) || self.files.contains(above)
+        self.dirs.contains(dir) || ancestors(dir).any(|above| self.files.contains(above))
     }
 }
 
@@ -106,20 +99,9 @@ fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse
 /// ld.so by calls of the kind [`Kind::Linker`] only.
 fn caused<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse> {
     let removed: HashSet<&[u8]> = dirs.iter().map(Vec::as_slice).collect();
-    let mut above = HashSet::new();
-    for dir in dirs.iter().filter(|_| kind == Kind::Python) {
-        let mut dir = parent(dir);
-        while above.insert(dir) && dir.len() > 1 {
-            dir = parent(dir);
-        }
-    }
-    let is_below = |path: &[u8]| {
-        let mut at = path;
-        while !removed.contains(at) && at.len() > 1 {
-            at = parent(at);
-        }
-        removed.contains(at)
-    };
+    let of_python = dirs.iter().filter(|_| kind == Kind::Python);
+    let above: HashSet<&[u8]> = of_python.flat_map(|dir| ancestors(parent(dir))).collect();
+    let is_below = |path: &[u8]| ancestors(path).any(|at| removed.contains(at));
     let is_caused = |used: &&NameUse| {
         let is_kind = used.kind == kind || used.kind == Kind::Other && kind != Kind::Linker;
         let is_examined = used.opens + used.execs + used.listings + used.readlinks == 0;

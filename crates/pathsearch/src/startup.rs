@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use base::path::without_slashes;
 use base::runs::Stats;
 
 use crate::fixes::Fix;
@@ -92,9 +93,4 @@ impl StartupReport {
         let count = elements.map(|element| counts.remove(without_slashes(&element.dir)));
         Some(count.map(Option::unwrap_or_default).collect())
     }
-}
-
-fn without_slashes(dir: &[u8]) -> &[u8] {
-    let end = dir.iter().rposition(|&b| b != b'/');
-    &dir[..end.map_or(1, |last| last + 1).min(dir.len())]
 }

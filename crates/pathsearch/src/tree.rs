@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use base::path::{below, parent};
+use base::path::{ancestors, below};
 use gate::clock::monotonic_raw;
 use gate::file::Reader;
 use gate::fs::{AtFlags, CWD, FileType, StatxMask, readlinkat};
@@ -97,13 +97,8 @@ impl MountPoints {
 
     /// The file system of an absolute path, by the deepest mount point above it.
     pub(crate) fn find(&self, path: &[u8]) -> Option<&MountedFs> {
-        let mut at = path.starts_with(b"/").then_some(path)?;
-        loop {
-            match self.0.get(at) {
-                None if at != b"/" => at = parent(at),
-                found => return found,
-            }
-        }
+        let path = path.starts_with(b"/").then_some(path)?;
+        ancestors(path).find_map(|at| self.0.get(at))
     }
 }
 

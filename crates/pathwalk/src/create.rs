@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use base::path::join;
+use base::path::{join, without_slashes};
 use gate::Errno;
 use gate::create::{mkdirat, openat_new, unlinkat_directory};
 use gate::file::unlinkat;
@@ -13,7 +13,7 @@ use gate::interrupt::pending_signal;
 use gate::long::{open_long, reach, refresh_parent};
 
 use crate::error::{Error, Operation, Reason, StateAfterFailure};
-use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
+use crate::shape::{DIRECTORY, Progress, Shape, c_name};
 use team::{Team, agree, share};
 
 /// Creates the tree. On failure, removes everything that was created.
@@ -23,6 +23,7 @@ pub(crate) fn create(
     team: &dyn Team,
     progress: &Progress,
 ) -> Result<Duration, Error> {
+    // Slashes at the end would make the kernel follow a symbolic link.
     let root = without_slashes(root);
     let is_first = team.rank() == 0;
     team.barrier();

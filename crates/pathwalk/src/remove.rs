@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use base::Warning;
 use base::directory::each_entry;
-use base::path::join;
+use base::path::{join, without_slashes};
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
 use gate::fs::{AtFlags, FileType, Open, StatxMask, openat, statx};
@@ -17,7 +17,7 @@ use gate::{Errno, Fd};
 use crate::create::remove_root;
 use crate::error::{Error, Operation, Reason, StateAfterFailure};
 use crate::report::RemovalReport;
-use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
+use crate::shape::{DIRECTORY, Progress, Shape, c_name};
 use crate::warning::{PathWarning, WarningKind};
 use team::{Team, agree, share};
 
@@ -32,6 +32,7 @@ pub(crate) fn remove(
     progress: &Progress,
     warnings: &mut Vec<Warning>,
 ) -> Result<RemovalReport, Error> {
+    // Slashes at the end would make the kernel follow a symbolic link.
     let root = without_slashes(root);
     team.barrier();
     let start = Instant::now();

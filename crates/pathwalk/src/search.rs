@@ -34,33 +34,22 @@ use crate::shape::{Shape, c_name};
 use crate::warning::WarningKind;
 use team::{Team, agree, share};
 
-/// The method of looking a name up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Method {
-    /// stat(3), as LLNL's program does.
-    #[default]
-    Stat,
-    /// statx(2).
-    Statx,
-    /// access(3), as shells do.
-    Access,
-    /// open(2) and, if the file is found, close(2), as the dynamic linker does.
-    Open,
-    /// stat(3) relative to an open directory: the kernel does not resolve the directory's path each
-    /// time.
-    Dirfd,
-}
-
-impl Method {
-    /// The name of the method on the command line and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Stat => "stat",
-            Method::Statx => "statx",
-            Method::Access => "access",
-            Method::Open => "open",
-            Method::Dirfd => "dirfd",
-        }
+base::named! {
+    /// The method of looking a name up.
+    #[derive(Default)]
+    Method {
+        /// stat(3), as LLNL's program does.
+        #[default]
+        Stat "stat",
+        /// statx(2).
+        Statx "statx",
+        /// access(3), as shells do.
+        Access "access",
+        /// open(2) and, if the file is found, close(2), as the dynamic linker does.
+        Open "open",
+        /// stat(3) relative to an open directory: the kernel does not resolve the directory's path
+        /// each time.
+        Dirfd "dirfd",
     }
 }
 

@@ -58,12 +58,6 @@ pub(crate) fn c_name(name: impl std::fmt::Display) -> CString {
     CString::new(name.to_string()).unwrap_or_default()
 }
 
-/// ROOT without trailing slashes, which would make the kernel follow a symbolic link.
-pub(crate) fn without_slashes(root: &[u8]) -> &[u8] {
-    let last = root.iter().rposition(|&byte| byte != b'/');
-    &root[..last.map_or(1, |last| last + 1).min(root.len())]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,12 +68,5 @@ mod tests {
         assert_eq!(Shape::default().objects(), Some(160_001));
         assert_eq!(objects(3, 0), Some(1));
         assert_eq!(objects(1 << 40, 1 << 40), None);
-    }
-
-    #[test]
-    fn trailing_slashes_are_removed() {
-        assert_eq!(without_slashes(b"a/b//"), b"a/b");
-        assert_eq!(without_slashes(b"///"), b"/");
-        assert_eq!(without_slashes(b""), b"");
     }
 }

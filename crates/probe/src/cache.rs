@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base::child::{Bounds, NoRun, run_in_child};
 use gate::cache::page_size;
-use gate::file::read_kernel;
+use gate::file::{kernel_field, read_kernel};
 use gate::fs::{Advice, fadvise64};
 use gate::machine::memory;
 
@@ -85,10 +85,8 @@ fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u
 /// `MemAvailable` of /proc/meminfo, in bytes.
 fn available() -> Option<u64> {
     let text = read_kernel(c"/proc/meminfo").ok()?;
-    let mut lines = text.split(|b| *b == b'\n');
-    let line = lines.find_map(|line| line.strip_prefix(b"MemAvailable:"))?;
-    let kib = std::str::from_utf8(line.trim_ascii().strip_suffix(b"kB")?.trim_ascii()).ok()?;
-    kib.parse::<u64>().ok().map(|kib| kib << 10)
+    let kib: u64 = kernel_field(&text, "MemAvailable:")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 /// The cgroup in which the cache is filled, and its limit.

@@ -5,29 +5,9 @@ use std::fmt;
 use gate::Gate;
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum whose variants have names.
-macro_rules! named {
-    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-        pub enum $type {
-            $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)*
-        }
-
-        impl $type {
-            /// All variants, in order.
-            pub const ALL: &[$type] = &[$($type::$variant),*];
-
-            /// The name of the variant.
-            pub fn name(self) -> &'static str {
-                match self { $($type::$variant => $name,)* }
-            }
-        }
-    };
-}
-
-named! {
+base::named! {
     /// The experiments, in their order of execution.
+    #[derive(Hash, Serialize, Deserialize)]
     Experiment {
         Timer "timer",
         Block "block",
@@ -38,8 +18,9 @@ named! {
     }
 }
 
-named! {
+base::named! {
     /// The unit of a value.
+    #[derive(Hash, Serialize, Deserialize)]
     Unit {
         Bytes "bytes",
         Blocks "blocks",
@@ -54,8 +35,9 @@ named! {
     }
 }
 
-named! {
+base::named! {
     /// The call that shows which pages of a file are in memory.
+    #[derive(Hash, Serialize, Deserialize)]
     SeenBy {
         Cachestat "cachestat(2)",
         Mincore "mincore(2)",
@@ -151,8 +133,9 @@ impl Quantity {
     ];
 }
 
-named! {
+base::named! {
     /// A kind of samples. Times are in nanoseconds.
+    #[derive(Hash, Serialize, Deserialize)]
     Kind {
         /// Times of small sequential reads, without readahead.
         Reads "reads",

@@ -6,31 +6,17 @@ use std::collections::HashMap;
 use crate::error::Error;
 use crate::figures::Figure;
 
-/// A measured quantity of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Measure {
-    /// Elapsed seconds.
-    Real,
-    /// CPU seconds in user mode.
-    User,
-    /// CPU seconds in the kernel.
-    Sys,
-    /// Number of system calls.
-    Calls,
-}
-
-impl Measure {
-    /// All measures, in the order of the papers' columns, which is that of [`MeasureValues`].
-    pub const ALL: [Measure; 4] = [Measure::Real, Measure::User, Measure::Sys, Measure::Calls];
-
-    /// The name of the measure in the JSON, and after the NAME in a CSV heading.
-    pub fn name(self) -> &'static str {
-        match self {
-            Measure::Real => "real",
-            Measure::User => "user",
-            Measure::Sys => "sys",
-            Measure::Calls => "calls",
-        }
+base::named! {
+    /// A measured quantity of a run, in the order of the papers' columns.
+    Measure {
+        /// Elapsed seconds.
+        Real "real",
+        /// CPU seconds in user mode.
+        User "user",
+        /// CPU seconds in the kernel.
+        Sys "sys",
+        /// Number of system calls.
+        Calls "calls",
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn costliest<T>(
 }
 
 /// Sums of the individually reported calls.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Detail {
     /// The files, in the order of their first calls.
     pub(crate) files: Vec<File>,
@@ -72,7 +72,7 @@ pub struct Detail {
     /// The names of programs, by index.
     pub(crate) programs: Vec<Vec<u8>>,
     /// Calls on files without a name or a row, by program and system call number.
-    pub(crate) elsewhere: BTreeMap<(u16, u16, UnlistedReason), u64>,
+    pub(crate) elsewhere: BTreeMap<(u16, u16, StackDirectory<'static>), u64>,
     /// Waits for other processes. The time of waits is in no other field.
     pub(crate) waits: Waits,
     /// Sums by system call number.
@@ -93,13 +93,17 @@ pub(crate) struct UnwaitedCalls {
     pub(crate) nanos: u64,
 }
 
-/// Why no row of a file includes a call.
+/// The directory frame of a stack in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum UnlistedReason {
-    /// The file has no known name.
+pub enum StackDirectory<'a> {
+    /// Calls on files in this directory, or on the directory itself.
+    Directory(&'a [u8]),
+    /// Calls on descriptors without a known name.
     Nameless,
-    /// The table of files had no room for the file.
+    /// Calls on files for which the table of files had no room.
     Unheld,
+    /// Calls that were only counted, not reported individually.
+    Unexamined,
 }
 
 impl Detail {

@@ -1,60 +1,29 @@
 //! The redundant patterns, and the changes that avoid them.
 
-/// A redundant pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// stat and open of one name, then fstat: stat and fstat return the same. If the descriptor is
-    /// not used otherwise, the open was needless, too.
-    StatOpenFstat,
-    /// A second stat by the same process, of a file that no metered process has changed.
-    RepeatedStat,
-    /// A lookup by name ends in `ENOENT` or `ENOTDIR`.
-    Miss,
-    /// A call for extended attributes finds none: `ENODATA`, `EOPNOTSUPP`, or an empty list.
-    NoXattr,
-    /// A small directory is listed by two calls, of which the second only finds the end.
-    TinyDirectory,
-    /// Consecutive reads of under 4 KiB.
-    SmallReads,
-    /// Consecutive writes of under 4 KiB.
-    SmallWrites,
-    /// Repeated fsync(2) of one opened file, each after only a few written bytes.
-    SmallSyncs,
-    /// Many lookups in one directory by paths of several components, by one process.
-    LongNames,
-    /// Many opens of one file by one process, without truncating or replacing it.
-    RepeatedOpen,
-}
-
-impl Pattern {
-    /// All patterns, in the order of the enum.
-    pub const ALL: [Pattern; 10] = [
-        Pattern::StatOpenFstat,
-        Pattern::RepeatedStat,
-        Pattern::Miss,
-        Pattern::NoXattr,
-        Pattern::TinyDirectory,
-        Pattern::SmallReads,
-        Pattern::SmallWrites,
-        Pattern::SmallSyncs,
-        Pattern::LongNames,
-        Pattern::RepeatedOpen,
-    ];
-
-    /// The name of the pattern in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pattern::StatOpenFstat => "stat-open-fstat",
-            Pattern::RepeatedStat => "repeated-stat",
-            Pattern::Miss => "miss",
-            Pattern::NoXattr => "no-xattr",
-            Pattern::TinyDirectory => "tiny-directory",
-            Pattern::SmallReads => "small-reads",
-            Pattern::SmallWrites => "small-writes",
-            Pattern::SmallSyncs => "small-syncs",
-            Pattern::LongNames => "long-names",
-            Pattern::RepeatedOpen => "repeated-open",
-        }
+base::named! {
+    /// A redundant pattern.
+    Pattern {
+        /// stat and open of one name, then fstat: stat and fstat return the same. If the descriptor
+        /// is not used otherwise, the open was needless, too.
+        StatOpenFstat "stat-open-fstat",
+        /// A second stat by the same process, of a file that no metered process has changed.
+        RepeatedStat "repeated-stat",
+        /// A lookup by name ends in `ENOENT` or `ENOTDIR`.
+        Miss "miss",
+        /// A call for extended attributes finds none: `ENODATA`, `EOPNOTSUPP`, or an empty list.
+        NoXattr "no-xattr",
+        /// A small directory is listed by two calls, of which the second only finds the end.
+        TinyDirectory "tiny-directory",
+        /// Consecutive reads of under 4 KiB.
+        SmallReads "small-reads",
+        /// Consecutive writes of under 4 KiB.
+        SmallWrites "small-writes",
+        /// Repeated fsync(2) of one opened file, each after only a few written bytes.
+        SmallSyncs "small-syncs",
+        /// Many lookups in one directory by paths of several components, by one process.
+        LongNames "long-names",
+        /// Many opens of one file by one process, without truncating or replacing it.
+        RepeatedOpen "repeated-open",
     }
 }
 

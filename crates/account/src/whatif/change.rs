@@ -62,25 +62,15 @@ impl ChangeKind {
     }
 }
 
-/// Why a change is not recommended although it would save time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The command used too few files to read the metadata of a whole file system.
-    FewFiles,
-    /// The device of a file system cannot be opened.
-    Device,
-    /// The replacing calls usually cost more.
-    Costlier,
-}
-
-impl Obstacle {
-    /// The name of the obstacle in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Obstacle::FewFiles => "few-files",
-            Obstacle::Device => "device",
-            Obstacle::Costlier => "costlier",
-        }
+base::named! {
+    /// Why a change is not recommended although it would save time.
+    Obstacle {
+        /// The command used too few files to read the metadata of a whole file system.
+        FewFiles "few-files",
+        /// The device of a file system cannot be opened.
+        Device "device",
+        /// The replacing calls usually cost more.
+        Costlier "costlier",
     }
 }
 
@@ -116,6 +106,11 @@ pub struct ReplacedCalls {
 }
 
 impl ReplacedCalls {
+    /// A number of calls, and the seconds in them.
+    pub fn new(calls: u64, seconds: f64) -> ReplacedCalls {
+        ReplacedCalls { calls, seconds }
+    }
+
     /// Whether these are too few calls, or too little time in them, for an estimate.
     pub(crate) fn is_too_short(self) -> bool {
         self.calls < FEWEST_CALLS || self.seconds < SHORTEST
@@ -148,10 +143,7 @@ impl WhatIfChange {
         self.overhead = (self.overhead * to.calls).min(to.all.seconds);
         self.elapsed = self.elapsed.map(limit);
         let calls = (self.basis.calls as f64 * to.calls).round() as u64;
-        self.basis = ReplacedCalls {
-            calls: calls.min(to.all.calls),
-            seconds: limit(self.basis.seconds),
-        };
+        self.basis = ReplacedCalls::new(calls.min(to.all.calls), limit(self.basis.seconds));
     }
 
     /// The elapsed time that the change saves, if that is much more than the saved CPU time:

@@ -205,10 +205,7 @@ fn savings_of_a_part_are_scaled_to_the_whole_run() {
     let whole = part.clone().scaled(2.5, |_| Extrapolation {
         calls: 2.5,
         seconds: 2.5,
-        all: ReplacedCalls {
-            calls: u64::MAX,
-            seconds: f64::INFINITY,
-        },
+        all: ReplacedCalls::new(u64::MAX, f64::INFINITY),
     });
     assert_eq!((whole.cpu, whole.fixed), (2.5 * part.cpu, part.fixed));
     for (part, whole) in part.changes.iter().zip(&whole.changes) {
@@ -230,10 +227,7 @@ fn an_estimate_is_long_enough_if_the_whole_run_is() {
     let whole = part.scaled(4.0, |_| Extrapolation {
         calls: 4.0,
         seconds: 4.0,
-        all: ReplacedCalls {
-            calls: 16_000,
-            seconds: 0.048,
-        },
+        all: ReplacedCalls::new(16_000, 0.048),
     });
     let combine = find_change(&whole, "combine-stat");
     assert!(

@@ -3,9 +3,9 @@
 use std::ffi::CStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::sync::atomic::Ordering;
 
+use base::pool::{both, in_threads};
 use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
 use gate::process::SharedWords;
 use gate::{Errno, Fd, machine};
@@ -86,9 +86,7 @@ impl Maps {
             )?,
         })
     }
-}
 
-impl Maps {
     /// Links the programs to these maps.
     fn link(&self, config: &Map, types: &Types, ring: &Ring) -> Result<Code, Unavailable> {
         let maps = [
@@ -142,12 +140,12 @@ impl BpfObjects {
         joins: Option<Joins>,
     ) -> Result<BpfObjects, Unavailable> {
         let size = ring_size(calls);
-        let (maps, types, ring) = std::thread::scope(|scope| {
-            let others = Task::spawn(scope, || (find(), Ring::new("fathom_ring", size)))?;
-            let maps = Maps::new(room).map_err(Unavailable::BpfMap)?;
-            let (types, ring) = others.join()?;
-            Ok::<_, Unavailable>((maps, types?, ring.map_err(Unavailable::BpfMap)?))
-        })?;
+        let (maps, (types, ring)) = both(
+            || Maps::new(room),
+            || (find(), Ring::new("fathom_ring", size)),
+        );
+        let maps = maps.map_err(Unavailable::BpfMap)?;
+        let (types, ring) = (types?, ring.map_err(Unavailable::BpfMap)?);
         if joins.is_some() && !types.are_complete {
             return Err(Unavailable::AttachNeedsBtf);
         }
@@ -165,7 +163,13 @@ impl BpfObjects {
         };
         let constants = config.to_map().map_err(Unavailable::BpfMap)?;
         let code = maps.link(&constants, &types, &ring)?;
-        let programs = load_all(wanted, &code)?;
+        let load = |tracepoint: &Tracepoint| {
+            let program = code.load(tracepoint.0);
+            program.map(|program| (*tracepoint, program))
+        };
+        let programs: Result<Vec<LoadedProgram>, _> =
+            in_threads(wanted, load).into_iter().collect();
+        let programs = programs?;
         let attached: Result<_, _> = programs
             .iter()
             .map(|(tracepoint, program)| attach(tracepoint.1, program))
@@ -243,55 +247,9 @@ impl BpfObjects {
     }
 }
 
-/// Loads the programs, in one thread per processor.
-fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<LoadedProgram>, Unavailable> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut loaded = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(tracepoint) = wanted.get(at) else {
-                return loaded;
-            };
-            let program = code.load(tracepoint.0);
-            loaded.push((at, program.map(|program| (*tracepoint, program))));
-        }
-    };
-    let mut all = std::thread::scope(|scope| {
-        let others = 1..machine::processors().min(wanted.len());
-        let others: Result<Vec<_>, _> = others.map(|_| Task::spawn(scope, work)).collect();
-        let others = others?;
-        let mut all = work();
-        for other in others {
-            all.append(&mut other.join()?);
-        }
-        Ok::<_, Unavailable>(all)
-    })?;
-    all.sort_unstable_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, program)| program).collect()
-}
-
 /// Attaches a program to a raw tracepoint; closing the descriptor detaches it.
 pub(super) fn attach(tracepoint: &'static CStr, program: &Program) -> Result<Fd, Unavailable> {
     raw_tracepoint_open(tracepoint, program).map_err(|errno| Unavailable::Attach(tracepoint, errno))
-}
-
-/// A thread whose panic becomes an error.
-struct Task<'scope, T>(ScopedJoinHandle<'scope, T>);
-
-impl<'scope, T: Send + 'scope> Task<'scope, T> {
-    fn spawn(
-        scope: &'scope Scope<'scope, '_>,
-        work: impl FnOnce() -> T + Send + 'scope,
-    ) -> Result<Self, Unavailable> {
-        let spawned = gate::meter::spawn_scoped(scope, std::thread::Builder::new(), work);
-        let errno = |e: std::io::Error| e.raw_os_error().unwrap_or_default();
-        spawned.map(Task).map_err(|e| Unavailable::Thread(errno(e)))
-    }
-
-    fn join(self) -> Result<T, Unavailable> {
-        self.0.join().map_err(|_| Unavailable::ThreadPanicked)
-    }
 }
 
 /// Two unpredictable numbers: the random keys of the standard library's hash tables.

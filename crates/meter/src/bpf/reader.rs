@@ -312,13 +312,7 @@ impl<'a> Reader<'a> {
         }
         match self.joined.join(pid, tid, &file) {
             JoinedThread::Process(process) => self.collector.attach(&process),
-            JoinedThread::Thread => self.collector.fork(&Fork {
-                parent: pid,
-                pid,
-                tid,
-                shares_files: true,
-                shares_fs: true,
-            }),
+            JoinedThread::Thread => self.collector.fork(&Fork::thread(pid, tid)),
             JoinedThread::Known => {}
         }
     }

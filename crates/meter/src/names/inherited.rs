@@ -50,7 +50,5 @@ fn survives_exec(fd: u32) -> bool {
 pub(super) fn flags(process: &str, fd: u32) -> Option<u64> {
     let path = gate::long::c_string(format!("/proc/{process}/fdinfo/{fd}").as_bytes()).ok()?;
     let text = gate::file::read_kernel(&path).ok()?;
-    let mut lines = text.split(|&b| b == b'\n');
-    let flags = lines.find_map(|line| line.strip_prefix(b"flags:"))?;
-    u64::from_str_radix(str::from_utf8(flags).ok()?.trim(), 8).ok()
+    u64::from_str_radix(gate::file::kernel_field(&text, "flags:")?, 8).ok()
 }

@@ -6,27 +6,29 @@ use gate::fs::{AtFlags, CWD, StatxMask, readlinkat, statx};
 
 use crate::listing::list;
 
-/// The kind of the object that a descriptor refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DescriptorKind {
-    /// A file or a directory.
-    File,
-    /// A pipe, or a FIFO.
-    Pipe,
-    /// A socket.
-    Socket,
-    /// A terminal.
-    Terminal,
-    /// An eventfd(2).
-    Event,
-    /// A timerfd, of timerfd_create(2).
-    Timer,
-    /// An inotify(7) or fanotify(7) instance.
-    Watch,
-    /// Some other kernel object: epoll, signalfd, pidfd, ...
-    Other,
-    /// The kind is unknown. No call has opened the descriptor by name, so it is hardly a file.
-    Unknown,
+base::named! {
+    /// The kind of the object that a descriptor refers to.
+    #[derive(PartialOrd, Ord)]
+    DescriptorKind {
+        /// A file or a directory.
+        File "file",
+        /// A pipe, or a FIFO.
+        Pipe "pipe",
+        /// A socket.
+        Socket "socket",
+        /// A terminal.
+        Terminal "terminal",
+        /// An eventfd(2).
+        Event "eventfd",
+        /// A timerfd, of timerfd_create(2).
+        Timer "timer",
+        /// An inotify(7) or fanotify(7) instance.
+        Watch "inotify",
+        /// Some other kernel object: epoll, signalfd, pidfd, ...
+        Other "other",
+        /// The kind is unknown. No call has opened the descriptor by name, so it is hardly a file.
+        Unknown "unknown",
+    }
 }
 
 impl DescriptorKind {

@@ -205,24 +205,12 @@ fn memory_is_bounded() {
     }
     assert!(names.held.get() <= MOST_BYTES && names.forgotten() > 5000);
     for child in 100..300 {
-        names.fork(&Fork {
-            parent: 7,
-            pid: child,
-            tid: child,
-            shares_files: false,
-            shares_fs: false,
-        });
+        names.fork(&Fork::process(7, child));
         opens(&mut names, child, CWD_FD, b"/x", 0, 20_000);
     }
     assert!(names.held.get() <= 2 * MOST_BYTES, "{}", names.held.get());
     for pid in 1000..20_000 {
-        names.fork(&Fork {
-            parent: 7,
-            pid,
-            tid: pid,
-            shares_files: false,
-            shares_fs: false,
-        });
+        names.fork(&Fork::process(7, pid));
     }
     assert!(names.tasks.len() <= MOST_TASKS);
     (0..20_000).for_each(|tid| names.exit(tid));
@@ -586,13 +574,7 @@ fn names_that_no_call_has_given_are_unknown() {
     }
     // io_uring requests may close and open descriptors.
     assert_eq!(opens(&mut names, 7, CWD_FD, b"a", 0, 10), known("/home/a"));
-    names.fork(&Fork {
-        parent: 7,
-        pid: 8,
-        tid: 8,
-        shares_files: false,
-        shares_fs: false,
-    });
+    names.fork(&Fork::process(7, 8));
     names.call(&make(7, "io_uring_setup", [8, 0, 0, 0, 0, 0], None, 11));
     for fd in [0, 5, 10, 11] {
         assert_eq!(file_of(&mut names, 7, fd), None, "{fd}");

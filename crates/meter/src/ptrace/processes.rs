@@ -100,12 +100,9 @@ impl Tracer<'_> {
                 self.early.push(tid);
                 continue;
             }
-            self.begin(&Fork {
-                parent: parent.unwrap_or(self.root),
-                pid,
-                tid,
-                shares_files: is_thread,
-                shares_fs: is_thread,
+            self.begin(&match is_thread {
+                true => Fork::thread(pid, tid),
+                false => Fork::process(parent.unwrap_or(self.root), pid),
             });
             self.resume(tid, 0);
         }

@@ -61,13 +61,7 @@ fn the_child_of_a_shell_ends_its_search() {
     let mut recorder = recorder();
     call(&mut recorder, 1, "newfstatat", b"/usr/local/bin/ls", -2);
     call(&mut recorder, 1, "newfstatat", b"/usr/bin/ls", 0);
-    recorder.fork(&Fork {
-        parent: 1,
-        pid: 2,
-        tid: 2,
-        shares_files: false,
-        shares_fs: false,
-    });
+    recorder.fork(&Fork::process(1, 2));
     recorder.exec(2, b"/usr/bin/ls");
     call(&mut recorder, 2, "execve", b"/usr/bin/ls", 0);
     call(&mut recorder, 2, "openat", b"/etc/ld.so.cache", 3);

@@ -321,7 +321,7 @@ fn a_malformed_file_of_samples_is_refused_with_the_line() {
 proptest! {
     #[test]
     fn samples_survive_writing_and_reading(
-        kind in prop::sample::select(Kind::ALL),
+        kind in prop::sample::select(Kind::ALL.to_vec()),
         step in 1_u64..1 << 40,
         (runs, trials) in (1_usize..20, 1_usize..4),
         seed in any::<u64>(),
@@ -339,7 +339,7 @@ proptest! {
 
     #[test]
     fn no_samples_make_judging_panic(
-        kind in prop::sample::select(Kind::ALL),
+        kind in prop::sample::select(Kind::ALL.to_vec()),
         samples in prop::collection::vec(-1e300_f64..1e300, 0..200),
         trials in 0_usize..3,
     ) {

@@ -469,10 +469,7 @@ fn account() -> AccountReport<'static> {
                 percent: 43.2,
                 overhead: 0.008,
                 elapsed: None,
-                basis: ReplacedCalls {
-                    calls: 12_000,
-                    seconds: 0.02,
-                },
+                basis: ReplacedCalls::new(12_000, 0.02),
                 obstacle: None,
             }],
         })),

@@ -77,10 +77,7 @@ fn change() -> impl Strategy<Value = WhatIfChange> {
             overhead,
             elapsed,
             obstacle: (!advised).then_some(Obstacle::Costlier),
-            basis: ReplacedCalls {
-                calls: 1000,
-                seconds: 1.0,
-            },
+            basis: ReplacedCalls::new(1000, 1.0),
         }
     })
 }

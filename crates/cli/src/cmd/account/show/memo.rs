@@ -129,10 +129,7 @@ mod tests {
         let cost = |overhead, useful| Cost { overhead, useful };
         let today = Column {
             name: "today",
-            costs: PerKind {
-                dir: cost(350.0, 115.0),
-                file: cost(84.0, 15.0),
-            },
+            costs: PerKind::new(cost(350.0, 115.0), cost(84.0, 15.0)),
             saves: 0.0,
             printed: None,
             saves_system: 0.0,
@@ -140,10 +137,7 @@ mod tests {
         };
         let raw = Column {
             name: "rawdump",
-            costs: PerKind {
-                dir: cost(30.0, 15.0),
-                file: cost(5.0, 15.0),
-            },
+            costs: PerKind::new(cost(30.0, 15.0), cost(5.0, 15.0)),
             saves: 45.0,
             printed: Some(41.0),
             saves_system: 9.0,

@@ -61,18 +61,12 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         percent: 0.5,
         overhead: 0.006,
         elapsed: Some(0.02),
-        basis: ReplacedCalls {
-            calls: 1900,
-            seconds: 0.02,
-        },
+        basis: ReplacedCalls::new(1900, 0.02),
         obstacle: None,
     };
     let short = WhatIfChange {
         kind: ChangeKind::Spare(PatternFix::KeepStat),
-        basis: ReplacedCalls {
-            calls: 99,
-            seconds: 0.02,
-        },
+        basis: ReplacedCalls::new(99, 0.02),
         ..change.clone()
     };
     AccountReport {

@@ -218,19 +218,13 @@ mod tests {
             calls,
             cost: Cost { overhead, useful },
         };
-        let figures = PerKind {
-            dir: figure(6.0, 0.002, 0.001),
-            file: figure(1.0, 0.0004, 0.0),
-        };
+        let figures = PerKind::new(figure(6.0, 0.002, 0.001), figure(1.0, 0.0004, 0.0));
         let gate = |gate, calls, per| GateUse {
             gate,
             function: Function::Information,
             calls,
             ms: 0.0004,
-            each: PerKind {
-                dir: per,
-                file: per,
-            },
+            each: PerKind::new(per, per),
         };
         let raw = GatherOption {
             name: "raw",

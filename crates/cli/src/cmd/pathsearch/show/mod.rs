@@ -107,15 +107,15 @@ json_object!(Json<'_, Prediction>, |prediction| {
         RemoteScope::Directories(_) => "directories",
     },
     names "directories": Some(&remote_directories(prediction)),
-    "nodes": prediction.nodes,
-    "server_rate": prediction.server_rate,
+    "nodes": prediction.model.nodes,
+    "server_rate": prediction.model.server_rate,
     "seconds": prediction.cold.seconds,
     "seconds_warm": prediction.warm.seconds,
     "seconds_at_least": prediction.cold.at_least,
-    "seconds_own": prediction.compute,
+    "seconds_own": prediction.model.compute,
     "server_busy": prediction.cold.utilization,
     "requests": Request::ALL.map(|request| RequestRow(request, prediction)),
-    "manner": Json(&prediction.behavior),
+    "manner": Json(&prediction.model.behavior),
 });
 
 json_object!(RequestRow<'_>, |row| {
@@ -403,17 +403,17 @@ fn prediction(prediction: &Prediction, style: TableStyle, with_requests: bool) -
     };
     let busy = |busy: f64| format!(" ({:.0} % busy)", busy * 100.0);
     let busy = prediction.cold.utilization.map_or(String::new(), busy);
-    let rate = prediction.server_rate.map_or(String::new(), |rate| {
+    let rate = prediction.model.server_rate.map_or(String::new(), |rate| {
         format!(
             ", a server of {} requests per second{busy}",
             count(rate as u64)
         )
     });
-    let nodes = match prediction.nodes {
+    let nodes = match prediction.model.nodes {
         1 => "one node".to_owned(),
         nodes => {
             let nodes = count(nodes);
-            match prediction.server_rate {
+            match prediction.model.server_rate {
                 Some(_) => format!("{nodes} nodes at once"),
                 None => format!(
                     "{nodes} nodes at once, and a server that answers all of them as fast as one (--server-rate)"
@@ -421,7 +421,7 @@ fn prediction(prediction: &Prediction, style: TableStyle, with_requests: bool) -
             }
         }
     };
-    let own = match prediction.compute {
+    let own = match prediction.model.compute {
         0.0 => String::new(),
         own => format!(", including {} of the command's own work", duration(own)),
     };
@@ -460,7 +460,7 @@ fn requests_table(prediction: &Prediction, style: TableStyle) -> String {
 /// The time that the process waits for requests of this kind, with cold caches.
 fn cold_seconds(prediction: &Prediction, request: Request) -> f64 {
     let cold = &prediction.requests.cold;
-    prediction.prices.seconds_for(request, cold)
+    prediction.model.prices.seconds_for(request, cold)
 }
 
 fn more(n: usize, one: &str, many: &str) -> String {
@@ -479,8 +479,8 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use meter::call::{CommandEnd, MeterReason, Metered};
     use pathsearch::{
-        Change, DirectoryLookups, PathProposal, Prices, RttSource, StartRequests, StartTime, Trace,
-        TriedPath,
+        Change, DirectoryLookups, PathProposal, Prices, RttSource, StartModel, StartRequests,
+        StartTime, Trace, TriedPath,
     };
 
     use super::fixes::fix_savings;
@@ -615,14 +615,16 @@ mod tests {
         let mut requests = StartRequests::default();
         requests.cold.add(Request::Lookup, 4);
         Prediction {
-            prices: Prices::uniform(0.0005),
+            model: StartModel {
+                prices: Prices::uniform(0.0005),
+                behavior: ClientBehavior::default(),
+                compute: 0.1,
+                nodes: 1,
+                server_rate: None,
+            },
             rtt_source: RttSource::Assumed,
             scope: RemoteScope::Everything,
-            behavior: ClientBehavior::default(),
             requests,
-            compute: 0.1,
-            nodes: 1,
-            server_rate: None,
             cold: time(0.102),
             warm: time(0.1),
         }

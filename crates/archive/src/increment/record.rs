@@ -21,7 +21,7 @@ use crate::list;
 use crate::plan::in_archive;
 
 /// The record of a dump in a state directory.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DumpRecord {
     /// When the dump began.
     #[serde(with = "stored::StoredTime")]
@@ -136,21 +136,13 @@ impl DumpRecord {
         let mut record = DumpRecord {
             date,
             level,
-            archive: None,
-            bytes: 0,
-            modified: Time::default(),
             entries,
             unread,
             id: written.archive,
-            is_elsewhere: false,
-            shares_second: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
             roots: written.roots.clone(),
-            nth: 0,
-            is_named: false,
-            is_leaving: false,
-            is_damaged: false,
+            ..DumpRecord::default()
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
             let object =
@@ -174,23 +166,11 @@ impl DumpRecord {
     /// id.
     pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
         DumpRecord {
-            date: Time::default(),
-            level: 0,
             archive: Some(archive),
-            bytes: 0,
-            modified: Time::default(),
-            entries: 0,
-            unread: UnreadEntries::default(),
             id: Some(id),
-            is_elsewhere: false,
-            shares_second: false,
-            catalog: String::new(),
-            base: None,
-            roots: Vec::new(),
-            nth: 0,
             is_named: true,
             is_leaving: true,
-            is_damaged: false,
+            ..DumpRecord::default()
         }
     }
 

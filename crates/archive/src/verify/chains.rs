@@ -14,7 +14,6 @@ use walk::entry::joined;
 use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
-use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
@@ -267,8 +266,7 @@ pub fn compare_newest(
     let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
-        let skipped = Skipped::new(&own, &tree);
-        tree.find_unknown(&known, &skipped, |warning| {
+        tree.find_unknown(&known, &own, |warning| {
             compared.unknown += u64::from(warning.gate.is_none());
             found.push(warning, MOST_WARNINGS);
         });

@@ -114,9 +114,10 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(RestoreStep),
 ) -> Result<RestoreSummary, Error> {
-    let chosen = SelectedPaths::new(&options.paths)?.with_stripped(options.strip_components);
-    let chosen = chosen.without_devices(!options.kept.devices);
-    let mut chosen = chosen.without_mounts(options.silent.clone());
+    let mut chosen = SelectedPaths::new(&options.paths)?;
+    chosen.stripped = options.strip_components;
+    chosen.skips_devices = !options.kept.devices;
+    chosen.silent.clone_from(&options.silent);
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
         && are_chain

@@ -98,9 +98,10 @@ pub(super) struct SelectedPaths {
     patterns: Vec<(Pattern, usize)>,
     /// For each PATH with wildcards the directory above its matches; any other PATH itself.
     trees: Vec<Vec<u8>>,
-    /// Number of leading components to remove from names; only with a single archive.
-    stripped: usize,
-    skips_devices: bool,
+    /// Number of leading components to remove from restored names; only with a single archive.
+    /// PATHs still refer to the names in the archive.
+    pub(super) stripped: usize,
+    pub(super) skips_devices: bool,
     /// Names of skipped devices.
     devices: HashSet<Vec<u8>>,
     /// The renames of each archive, where known.
@@ -116,7 +117,7 @@ pub(super) struct SelectedPaths {
     /// Whether members may be lost, because an archive is damaged.
     pub(super) is_incomplete: bool,
     /// Paths below DIR of mounts that do not answer.
-    silent: Vec<Vec<u8>>,
+    pub(super) silent: Vec<Vec<u8>>,
 }
 
 impl SelectedPaths {
@@ -146,23 +147,6 @@ impl SelectedPaths {
             trees,
             ..SelectedPaths::default()
         })
-    }
-
-    /// Removes leading components from restored names. PATHs still refer to the names in the
-    /// archive.
-    pub(super) fn with_stripped(self, stripped: usize) -> SelectedPaths {
-        SelectedPaths { stripped, ..self }
-    }
-
-    pub(super) fn without_devices(self, skips_devices: bool) -> SelectedPaths {
-        SelectedPaths {
-            skips_devices,
-            ..self
-        }
-    }
-
-    pub(super) fn without_mounts(self, silent: Vec<Vec<u8>>) -> SelectedPaths {
-        SelectedPaths { silent, ..self }
     }
 
     /// Checks that a path below DIR is on no mount that does not answer: a system call there could

@@ -288,7 +288,11 @@ impl SelectedPaths {
     /// # Errors
     /// The first PATH that is in no archive.
     pub(super) fn check_paths(&mut self, archives: &[Vec<u8>]) -> Result<(), Error> {
-        let is_met = self.find_members(archives);
+        let is_complete = self.read_members(archives, |own, member| {
+            let name = clean(&member.path);
+            let is_new = name.is_ok_and(|name| own.restored_name(&name.path).is_some());
+            is_new && own.given.iter().all(|(_, is_met)| *is_met)
+        });
         self.turn = 0;
         self.find_places();
         let mut given = self.given.iter_mut();
@@ -296,7 +300,7 @@ impl SelectedPaths {
         self.given
             .iter_mut()
             .for_each(|(_, is_met)| *is_met = false);
-        match missed.filter(|_| is_met == Some(false)) {
+        match missed.filter(|_| is_complete == Some(true)) {
             None => Ok(()),
             Some(path) => {
                 let seen = statx_long(&path, AtFlags::empty(), StatxMask::TYPE);
@@ -364,32 +368,21 @@ impl SelectedPaths {
     /// from which increments remove unlisted entries.
     fn find_matches(&mut self, archives: &[Vec<u8>], dir: &Fd) -> Option<(NameSet, NameSet)> {
         let (mut names, mut purged) = (NameSet::new(), NameSet::new());
-        for archive in archives {
-            if !is_regular(archive) {
-                return None;
+        self.read_members(archives, |own, member| {
+            let name = clean(&member.path).ok();
+            let Some(place) = name.and_then(|name| own.place(&name.path)) else {
+                return false;
+            };
+            if let Some(name) = own.matched(&place)
+                && !names.contains(name)
+            {
+                names.insert(name.to_vec());
             }
-            let mut input = Input::open(archive).ok()?;
-            if let Some(regions) = self.regions() {
-                input.narrow(regions);
+            if own.turn > 0 && member.dumpdir.is_some() && own.is_filled(dir, &place) {
+                purged.insert(place);
             }
-            while let Some(member) = input.next_or_resume().ok()? {
-                let place = clean(&member.path)
-                    .ok()
-                    .and_then(|name| self.place(&name.path));
-                let Some(place) = place else {
-                    continue;
-                };
-                if let Some(name) = self.matched(&place)
-                    && !names.contains(name)
-                {
-                    names.insert(name.to_vec());
-                }
-                if self.turn > 0 && member.dumpdir.is_some() && self.is_filled(dir, &place) {
-                    purged.insert(place);
-                }
-            }
-            self.next_archive();
-        }
+            false
+        })?;
         Some((names, purged))
     }
 
@@ -452,9 +445,13 @@ impl SelectedPaths {
         is_known.then_some(regions)
     }
 
-    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read
-    /// completely.
-    fn find_members(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
+    /// Passes the members of archives to `take`, until it returns `true`. Returns whether no member
+    /// is lost; `None` if an archive cannot be read twice or to its end.
+    fn read_members(
+        &mut self,
+        archives: &[Vec<u8>],
+        mut take: impl FnMut(&mut SelectedPaths, &Member) -> bool,
+    ) -> Option<bool> {
         let mut is_complete = true;
         for archive in archives {
             if !is_regular(archive) {
@@ -465,17 +462,15 @@ impl SelectedPaths {
                 input.narrow(regions);
             }
             while let Some(member) = input.next_or_resume().ok()? {
-                let name = clean(&member.path);
-                let is_new = name.is_ok_and(|name| self.restored_name(&name.path).is_some());
-                if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
-                    return Some(true);
+                if take(self, &member) {
+                    return Some(is_complete);
                 }
             }
             let defects = input.take_defects();
             is_complete &= !defects.iter().any(|it| it.damage.is_loss());
             self.next_archive();
         }
-        is_complete.then_some(false)
+        Some(is_complete)
     }
 
     /// The final name of a normalized name, if it was selected.

@@ -360,8 +360,9 @@ pub(super) fn renames(text: &[u8]) -> Renames {
             Code::R => from = key(name),
             Code::T => {
                 let (old, new) = (std::mem::take(&mut from), key(name));
+                let renamed = |name, (old, new): &(Vec<u8>, Vec<u8>)| after(name, old, new);
                 let is_known =
-                    renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
+                    renames.len() < FEW && renames.iter().fold(old.clone(), renamed) == new;
                 let size = bytes + old.len() + new.len();
                 if !is_known && renames.len() < MOST && size <= BYTES {
                     bytes = size;

@@ -572,9 +572,9 @@ impl SelectedPaths {
     }
 }
 
-/// The name of a file after a rename.
-pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
-    match name.strip_prefix(&old[..]) {
+/// The name of a file after a rename of the directory `old`.
+pub(super) fn after(name: Vec<u8>, old: &[u8], new: &[u8]) -> Vec<u8> {
+    match name.strip_prefix(old) {
         Some(rest @ ([] | [b'/', ..])) => [new, rest].concat(),
         _ => name,
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::Warning;
-use base::path::components;
+use base::path::{below, components};
 use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
@@ -88,10 +88,22 @@ impl MemberSelection {
 
 /// Whether a path equals a name, is below it, or matches its pattern.
 fn is_of(path: &[u8], (name, pattern): (&Vec<u8>, &Option<Pattern>)) -> bool {
-    let rest = path.strip_prefix(&name[..]);
-    let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
     let matches = |pattern: &Pattern| pattern.find(path).is_some();
-    name.is_empty() || has_name || pattern.as_ref().is_some_and(matches)
+    is_within(path, name) || pattern.as_ref().is_some_and(matches)
+}
+
+/// A normalized name relative to a directory: empty for the directory itself, `None` outside it. All
+/// names are in the directory with the empty name.
+pub(crate) fn relative<'a>(name: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
+    match dir.is_empty() {
+        true => Some(name),
+        false => below(dir, name),
+    }
+}
+
+/// Whether a normalized name equals that of a directory, or is below it.
+pub(crate) fn is_within(name: &[u8], dir: &[u8]) -> bool {
+    relative(name, dir).is_some()
 }
 
 /// A normalized name: without `.`, and without leading, trailing or repeated slashes.

@@ -21,6 +21,7 @@ pub mod unread;
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{self, CollectOptions, GatherReason, Gathered, engines};
+use crate::list::is_within;
 use crate::plan::{LinkedFiles, ListedName, Plan, PlanStep};
 use ::base::path::components;
 use ::base::pool::both;
@@ -330,7 +331,7 @@ fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
     for (name, outer) in &named {
         for (inner_name, inner) in &named {
             let mut row = outer.rows.start;
-            if row == inner.rows.start || !unread::is_in(inner_name, name) {
+            if row == inner.rows.start || !is_within(inner_name, name) {
                 continue;
             }
             let mut missing = None;

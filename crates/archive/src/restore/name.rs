@@ -19,6 +19,7 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
+use crate::list::is_within;
 use crate::pattern::Pattern;
 use crate::route::Region;
 
@@ -667,11 +668,6 @@ pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
         .filter(move |(_, b)| **b == slash)
         .map(|(at, _)| at);
     std::iter::once(path.len()).chain(above).chain([0])
-}
-
-/// Whether a normalized name equals `dir`, or is below it.
-fn is_within(path: &[u8], dir: &[u8]) -> bool {
-    dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
 }
 
 /// Whether all renames of an increment were read, once a directory of it was: fathom lists them in

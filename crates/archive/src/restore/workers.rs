@@ -21,6 +21,7 @@ use super::entry::{DirectoryDefaults, NewEntry, OpenDirectory};
 use super::maker::Maker;
 use super::report::{Counts, RestoreMessages};
 use super::room::DescriptorShares;
+use crate::list::{is_within, relative};
 
 /// Maximum number of entries in a batch, and of their bytes.
 const BATCH: (usize, u64) = (64, 256 << 10);
@@ -38,22 +39,13 @@ struct BatchNames {
 impl BatchNames {
     /// Whether the batch's directory is `dir`, or below it.
     fn is_at_or_below(&self, dir: &[u8]) -> bool {
-        self.dir == dir || relative(&self.dir, dir).is_some()
+        is_within(&self.dir, dir)
     }
 
     /// Whether the batch affects a component of a path: the path itself or one of its ancestors.
     fn has_part_of(&self, path: &[u8]) -> bool {
         let name = relative(path, &self.dir).and_then(|rest| rest.split(|&b| b == b'/').next());
         name.is_some_and(|name| self.names.contains(&number_of(name)))
-    }
-}
-
-/// The path relative to a directory above it.
-fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
-    match path.strip_prefix(dir)? {
-        rest if dir.is_empty() => Some(rest),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
     }
 }
 

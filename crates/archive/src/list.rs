@@ -176,3 +176,16 @@ pub fn each<E: From<Error>>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn names_of_one_file_are_equal() {
+        for name in ["a/b", "./a/b", "/a//b/", "a/./b/."] {
+            assert_eq!(plain(name.as_bytes()), &b"a/b"[..], "{name}");
+        }
+        assert_eq!(plain(b"./"), &b""[..]);
+    }
+}

@@ -24,12 +24,13 @@ use walk::entry::{joined, relative};
 use walk::{FileType, Filter, ReachableMounts};
 
 use super::difference::{Difference, IgnoredMetadata, TreeAccess};
-use super::known::{ArchivedFiles, plain};
+use super::known::ArchivedFiles;
 use crate::dump::holes;
 use crate::dump::places::open_to_read;
 use crate::error::Error;
 use crate::gather::SortedNames;
 use crate::input::Input;
+use crate::list::plain;
 use crate::restore::owners::Owners;
 
 /// A tree to compare an archive with.
@@ -202,7 +203,10 @@ impl Tree {
         let dirs = std::slice::from_ref(&dir);
         match ReachableMounts::find(dirs, false, &Filter::default(), deadline) {
             Ok(around) => self.silent.add(&dir, above, &around),
-            Err(_) => self.silent.points.push((plain(above), Cell::new(false))),
+            Err(_) => self
+                .silent
+                .points
+                .push((plain(above).into_owned(), Cell::new(false))),
         }
     }
 

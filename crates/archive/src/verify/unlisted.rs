@@ -15,8 +15,9 @@ use walk::FileType;
 use walk::entry::{append, joined};
 
 use super::difference::{Difference, TreeAccess};
-use super::known::{ArchivedFiles, plain};
+use super::known::ArchivedFiles;
 use super::tree::Tree;
+use crate::list::plain;
 use crate::warning::WarningKind;
 
 /// Prefix of member names for globs: a glob that begins with a slash, as for a dump of an absolute

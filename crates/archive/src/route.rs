@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use base::path::components;
 use ondisk::members::IndexReader;
 
 /// The name of a member to read, alone or with everything below it.
@@ -49,9 +50,7 @@ impl Region {
 
 /// Converts a name to its sort key: normalized (no `./`, no `//`), with NULs instead of slashes.
 pub(crate) fn key(name: &[u8]) -> Vec<u8> {
-    let parts = name.split(|&byte| byte == b'/');
-    let parts = parts.filter(|part| !part.is_empty() && *part != b".");
-    parts.collect::<Vec<_>>().join(&0)
+    components(name).collect::<Vec<_>>().join(&0)
 }
 
 /// A part of the archive that may have members of a region.

@@ -19,7 +19,7 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
-use crate::list::is_within;
+use crate::list::{is_within, plain};
 use crate::pattern::Pattern;
 use crate::route::Region;
 
@@ -43,18 +43,11 @@ pub(super) fn clean(raw: &[u8]) -> Result<ArchiveName, BadName> {
     if raw.contains(&0) {
         return Err(BadName::Nul);
     }
-    let mut path = Vec::with_capacity(raw.len());
-    for part in components(raw) {
-        if part == b".." {
-            return Err(BadName::DotDot);
-        }
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(part);
+    if components(raw).any(|part| part == b"..") {
+        return Err(BadName::DotDot);
     }
     Ok(ArchiveName {
-        path,
+        path: plain(raw).into_owned(),
         was_absolute: raw.starts_with(b"/"),
     })
 }

@@ -73,9 +73,9 @@ struct KnownMember {
 /// The parts of an archive to read, and the progress through them.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    /// Offset of the first member of the archive.
-    begins_at: u64,
-    has_members: bool,
+    /// Offset of the first member of the archive; `None` without members. Not 0 in a part of a run,
+    /// which begins with a global header.
+    pub(crate) begins_at: Option<u64>,
     regions: Vec<Region>,
     visits: VecDeque<ReadRange>,
     /// Offset and key of the last member read.
@@ -116,8 +116,7 @@ impl Route {
             source: Vec::new(),
             regions: &regions,
         };
-        let (mut begins_at, mut has_members) = (0, false);
-        let mut last: Option<KnownMember> = None;
+        let (mut begins_at, mut last) = (None, None::<KnownMember>);
         while let Some(member) = reader.next() {
             let known = KnownMember {
                 at: member.at,
@@ -125,7 +124,7 @@ impl Route {
                 begins_order: member.begins_order,
             };
             match last.take() {
-                None => (begins_at, has_members) = (known.at, true),
+                None => begins_at = Some(known.at),
                 Some(last) if last.at < known.at => {
                     let next = (!known.begins_order).then_some(&known.key[..]);
                     if next.is_some_and(|next| next <= &last.key[..]) {
@@ -152,21 +151,10 @@ impl Route {
         Some(Route {
             is_after_jump: !visits.is_empty(),
             begins_at,
-            has_members,
             visits: visits.into(),
             regions,
             ..Route::default()
         })
-    }
-
-    /// Offset of the first member, from the index; not 0 in a part of a run, which begins with a
-    /// global header.
-    pub(crate) fn begins_at(&self) -> u64 {
-        self.begins_at
-    }
-
-    pub(crate) fn has_members(&self) -> bool {
-        self.has_members
     }
 
     /// Offset to start at; `None` if the archive cannot have a wanted member.
@@ -420,7 +408,7 @@ mod tests {
             ("s/bb", &[]),
         ] {
             let route = Route::plan(&index, vec![Region::tree(name.as_bytes())], len).unwrap();
-            assert_eq!(route.begins_at(), 512);
+            assert_eq!(route.begins_at, Some(512));
             assert_eq!(follow(Some(route)).unwrap().0, expected, "{name}");
         }
     }
@@ -451,7 +439,7 @@ mod tests {
         ];
         for members in wrong {
             let route = Route::plan(&index_of(members), regions(), len);
-            let route = route.filter(|route| route.begins_at() == 0 && route.has_members());
+            let route = route.filter(|route| route.begins_at == Some(0));
             assert!(follow(route).is_none(), "{members:?}");
         }
         assert!(Route::plan(&index(1), regions(), len + 512).is_none());

@@ -209,7 +209,8 @@ impl<'a> Workers<'a> {
     /// Passes a batch to the thread that has pending batches of the same directory, or else to the
     /// least loaded one.
     pub(super) fn send(&mut self, mut batch: Batch) {
-        let done = self.wait_for_room();
+        let most = self.most;
+        let done = self.wait_until(|passed| passed.len() < most);
         let same = self
             .passed
             .iter()
@@ -239,12 +240,13 @@ impl<'a> Workers<'a> {
         let _ = worker.queue.send(batch);
     }
 
-    /// Waits until another batch may be sent. Returns the number of batches done by each thread.
-    fn wait_for_room(&mut self) -> Vec<u64> {
+    /// Waits until the pending batches satisfy a condition. Returns the number of batches done by
+    /// each thread.
+    fn wait_until(&mut self, is_met: impl Fn(&[PendingBatch]) -> bool) -> Vec<u64> {
         let mut done = self.done.batches.lock();
         loop {
             self.passed.retain(|passed| !passed.is_done(&done));
-            if self.passed.len() < self.most {
+            if is_met(&self.passed) {
                 return done.clone();
             }
             done = self.done.changed.wait(done);
@@ -264,16 +266,8 @@ impl<'a> Workers<'a> {
     }
 
     fn wait(&mut self, which: impl Fn(&PendingBatch) -> bool) {
-        if !self.passed.iter().any(&which) {
-            return;
-        }
-        let mut done = self.done.batches.lock();
-        loop {
-            self.passed.retain(|passed| !passed.is_done(&done));
-            if !self.passed.iter().any(&which) {
-                return;
-            }
-            done = self.done.changed.wait(done);
+        if self.passed.iter().any(&which) {
+            self.wait_until(|passed| !passed.iter().any(&which));
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::path::split;
 use base::{Warning, path};
+use gate::file::read_full_at;
 use gate::fs::{
     AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
 };
@@ -17,9 +18,9 @@ use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
+use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
-use ondisk::{Time, nfs4_acl};
 use walk::entry::{joined, relative};
 use walk::{FileType, Filter, ReachableMounts};
 
@@ -511,10 +512,7 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     if matches!(kind, FileType::Char | FileType::Block) {
         differ.check(is.rdev, member.rdev, Difference::Device);
     }
-    let mut mtime = Time {
-        sec: is.mtime.sec,
-        nsec: is.mtime.nsec,
-    };
+    let mut mtime = is.mtime;
     if member.mtime.nsec == 0 {
         mtime.nsec = 0; // old tar formats have whole seconds
     }
@@ -627,13 +625,7 @@ impl OpenTreeFile {
     /// Offset of the first byte that differs.
     fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
         self.buffer.resize(said.len(), 0);
-        let mut have = 0;
-        while have < said.len() {
-            match pread64(&self.fd, &mut self.buffer[have..], offset + have as u64)? {
-                0 => break,
-                n => have += n,
-            }
-        }
+        let have = read_full_at(&self.fd, offset, &mut self.buffer)?;
         let is = &self.buffer[..have];
         if is == said {
             return Ok(None);

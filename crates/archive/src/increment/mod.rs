@@ -301,8 +301,7 @@ pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> R
 pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
     for nested in nested_sources(rows) {
         if nested.missing.is_some() && rows.kind(nested.row) == FileType::Symlink {
-            let mut symlink = Vec::new();
-            rows.path(nested.row, &mut symlink);
+            let symlink = rows.full_path(nested.row);
             let kind = ErrorKind::SourceBehindSymlink { symlink };
             return Err(Error::new(Action::DumpSource, &nested.inner.path, kind));
         }

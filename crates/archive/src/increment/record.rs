@@ -47,7 +47,7 @@ pub struct DumpRecord {
         skip_serializing_if = "Option::is_none",
         with = "stored::archive_id"
     )]
-    pub(super) id: Option<ArchiveId>,
+    pub(crate) id: Option<ArchiveId>,
     /// The record is in an object store, but the archive is a local file, or an object without id
     /// in a different bucket. Such archives are never touched: write access to the store must not
     /// decide about them.
@@ -71,7 +71,7 @@ pub struct DumpRecord {
     /// The archive's name was chosen by fathom, in the state directory, and its
     /// [catalog](catalog_of) is kept beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_named: bool,
+    pub is_named: bool,
     /// Whether the archive belongs to no dump: the next dump or removal deletes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_leaving: bool,
@@ -306,16 +306,6 @@ impl DumpRecord {
             }
             Err(_) => Ok(if_unreadable),
         }
-    }
-
-    /// Whether the archive's name was chosen by fathom, in the state directory.
-    pub fn is_named(&self) -> bool {
-        self.is_named
-    }
-
-    /// The id stored in the archive.
-    pub(crate) fn id(&self) -> Option<ArchiveId> {
-        self.id
     }
 
     /// Opens the archive for a restore, and checks that it contains the recorded id. If the record

@@ -175,7 +175,7 @@ fn check_archive(
     let origin = input.origin().map_err(failed)?;
     let chain = history.chain(at).unwrap_or_default();
     if let ([.., base, _], Some(lineage)) = (&chain[..], origin.lineage)
-        && let (Base::Archive(id), Some(wanted)) = (lineage.base, history.dumps()[*base].id())
+        && let (Base::Archive(id), Some(wanted)) = (lineage.base, history.dumps()[*base].id)
         && id != wanted
     {
         return Err(about(WarningKind::OtherBase));

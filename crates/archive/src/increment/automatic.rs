@@ -348,10 +348,7 @@ fn source_name(source: &[u8]) -> String {
     const MOST: usize = 100;
     let last = |path: &[u8]| base::path::components(path).last().map(<[u8]>::to_vec);
     let given = last(source).filter(|name| name != b"..");
-    let name = given.or_else(|| {
-        let here = if source.is_empty() { b"." } else { source };
-        last(&mounts::root::absolute(here)?)
-    });
+    let name = given.or_else(|| last(&mounts::root::absolute(path::or_dot(source))?));
     let mut safe = String::new();
     for c in String::from_utf8_lossy(&name.unwrap_or_default()).chars() {
         let is_safe = c.is_alphanumeric() || matches!(c, '_' | '-' | '.') && !safe.is_empty();

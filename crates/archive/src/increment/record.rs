@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::path::trim_slashes;
+use base::path::{or_dot, trim_slashes};
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
@@ -193,8 +193,7 @@ impl DumpRecord {
             path => list::plain(path).into_owned(),
         };
         let joined = |root: &Root, rest: &[u8]| {
-            let name = joined(in_archive(&root.path), &list::plain(rest));
-            if name.is_empty() { b".".to_vec() } else { name }
+            or_dot(&joined(in_archive(&root.path), &list::plain(rest))).to_vec()
         };
         if !path.starts_with(b"/") {
             let is_named = |root: &Root| is_below(&path, in_archive(&root.path));

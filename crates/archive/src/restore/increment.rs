@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::directory::each_entry;
-use base::path::split;
+use base::path::{or_dot, split};
 use gate::file::renameat2;
 use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
@@ -44,7 +44,7 @@ impl Restorer<'_> {
         for (code, name) in entries {
             let done = match code {
                 Code::X => {
-                    let dir = clean(if name.is_empty() { b"." } else { name });
+                    let dir = clean(or_dot(name));
                     dir.map_err(|why| NotRestored::BadRename(why).into())
                         .and_then(|dir| self.free_name(&dir.path))
                         .map(|free| temporary = Some(free))
@@ -232,8 +232,7 @@ impl Restorer<'_> {
         if let Some((first, others)) = missing.split_first() {
             let entries = (*first, others.len() as u64);
             let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
-            let path = if path.is_empty() { b"." } else { path };
-            self.maker.remarks.warn(path, reason);
+            self.maker.remarks.warn(or_dot(path), reason);
         }
         let most_open = self.trail.most_open();
         for entry in present.iter().filter(|entry| !entry.stays) {

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use archives::Archives;
-use base::path::split;
+use base::path::{or_dot, split};
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
@@ -245,7 +245,7 @@ fn check_empty(
         return Ok(());
     };
     let kind = ErrorKind::NotEmpty {
-        entry: if path.is_empty() { b".".to_vec() } else { path },
+        entry: or_dot(&path).to_vec(),
         are_chain: archives.are_chain,
     };
     Err(Error::new(Action::RestoreInto, &options.dir, kind))

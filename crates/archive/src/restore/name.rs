@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::directory::each_entry;
-use base::path::{below, components, split, trim_slashes};
+use base::path::{below, components, or_dot, split, trim_slashes};
 use gate::Fd;
 use gate::fs::{AtFlags, FileType, Open, StatxMask};
 use gate::long::{open_beneath, statx_long};
@@ -307,9 +307,8 @@ impl SelectedPaths {
 
     /// Whether a path below DIR is a directory with entries, on a mount that answers.
     pub(super) fn is_filled(&self, dir: &Fd, path: &[u8]) -> bool {
-        let at = if path.is_empty() { b"." } else { path };
-        self.check_mount(path).is_ok()
-            && open_beneath(dir.as_fd(), at, Open::SCAN).is_ok_and(|here| !is_empty(&here))
+        let open = || open_beneath(dir.as_fd(), or_dot(path), Open::SCAN);
+        self.check_mount(path).is_ok() && open().is_ok_and(|here| !is_empty(&here))
     }
 
     pub(super) fn has_wildcards(&self) -> bool {
@@ -343,9 +342,8 @@ impl SelectedPaths {
             .cloned()
             .collect();
         conflicts.extend(purged.into_iter().filter(|path| {
-            let at = if path.is_empty() { b"." } else { &path[..] };
             let mut is_lost = false;
-            if let Ok(here) = open_beneath(dir.as_fd(), at, Open::SCAN) {
+            if let Ok(here) = open_beneath(dir.as_fd(), or_dot(path), Open::SCAN) {
                 // A directory that cannot be read is not purged.
                 let _ = each_entry(&here, |entry| {
                     let whole = joined(path, entry.name.to_bytes());

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
+use base::path::or_dot;
 use gate::Fd;
 use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
@@ -123,10 +124,7 @@ impl Maker<'_> {
         }
         if let Some((number, late)) = batch.late {
             self.remarks.set_member(number);
-            let path = match &batch.affected.dir[..] {
-                b"" => b".",
-                path => path,
-            };
+            let path = or_dot(&batch.affected.dir);
             late.set_deferred(&batch.here, path, &mut self.remarks);
         }
     }

@@ -1,7 +1,7 @@
 //! Checks all dumps of a state directory: every archive, every chain, and the newest dump against a
 //! tree.
 
-use base::path::trim_slashes;
+use base::path::{or_dot, trim_slashes};
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
@@ -281,11 +281,7 @@ pub fn compare_newest(
 fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
     let kind = member_kind(meta.kind())?;
     Some(Member {
-        path: if path.is_empty() {
-            b".".to_vec()
-        } else {
-            path.to_vec()
-        },
+        path: or_dot(path).to_vec(),
         kind,
         mode: meta.mode,
         uid: meta.uid,

@@ -18,6 +18,7 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
+use super::maker::attributes;
 use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::restored;
@@ -119,12 +120,7 @@ impl Restorer<'_> {
         let names = c_string(old)
             .and_then(|old| Ok((old, c_string(new)?)))
             .map_err(|e| failed(Gate::Renameat2, e))?;
-        let seen = match statx(
-            &old_dir,
-            &names.0,
-            AtFlags::SYMLINK_NOFOLLOW,
-            StatxMask::BASIC_STATS,
-        ) {
+        let seen = match attributes(&old_dir, &names.0) {
             Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };

@@ -297,25 +297,20 @@ impl Tree {
                 return None;
             }
         }
-        let spot = match self.spot(name) {
-            Ok(spot) => spot,
-            Err(Errno::ENOENT) => {
+        let spot = self.spot(name);
+        let spot = spot.map_err(|errno| (TreeAccess::Reach, Gate::Openat2, errno));
+        let found = spot.and_then(|spot| match spot.statx() {
+            Ok(is) => Ok((spot, is)),
+            Err(errno) => Err((TreeAccess::ReadAttributes, Gate::Statx, errno)),
+        });
+        let (spot, is) = match found {
+            Ok(found) => found,
+            Err((.., Errno::ENOENT)) => {
                 differ.report_difference(Difference::NotInTree);
                 return None;
             }
-            Err(errno) => {
-                differ.failed(TreeAccess::Reach, Gate::Openat2)(errno);
-                return None;
-            }
-        };
-        let is = match spot.statx() {
-            Ok(is) => is,
-            Err(Errno::ENOENT) => {
-                differ.report_difference(Difference::NotInTree);
-                return None;
-            }
-            Err(errno) => {
-                differ.failed(TreeAccess::ReadAttributes, Gate::Statx)(errno);
+            Err((access, gate, errno)) => {
+                differ.failed(access, gate)(errno);
                 return None;
             }
         };

@@ -188,7 +188,8 @@ impl<'a> MemberReader<'a> {
                 }
                 // Keep a directory that was replaced: its entries may still be readable.
                 now if member.kind == MemberKind::Directory => {
-                    move_attributes(Member::default(), &mut member);
+                    (member.acl_access, member.acl_default) = (None, None);
+                    member.xattrs.clear();
                     match now {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
                         Err(why) => drop(self.missing(row, Gate::Statx, why)),
@@ -533,10 +534,4 @@ impl MemberOffsets {
 fn pad(bytes: &mut Vec<u8>, len: u64) {
     let missing = len.next_multiple_of(pax::BLOCK as u64) - len;
     bytes.resize(bytes.len() + missing as usize, 0);
-}
-
-fn move_attributes(from: Member, to: &mut Member) {
-    to.acl_access = from.acl_access;
-    to.acl_default = from.acl_default;
-    to.xattrs = from.xattrs;
 }

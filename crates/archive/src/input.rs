@@ -281,9 +281,9 @@ impl Input {
             let first = *checksum_status.get_or_insert(self.checksum_status());
             let is_sound = next.is_ok() && self.defects.len() == defects;
             let turn = match &next {
-                _ if route.is_after_jump() && !is_sound => ReadAction::Wrong,
+                _ if route.is_after_jump && !is_sound => ReadAction::Wrong,
                 Ok(Some(member)) => route.next_action(self.at, &member.path),
-                Ok(None) if route.is_after_jump() => ReadAction::Wrong,
+                Ok(None) if route.is_after_jump => ReadAction::Wrong,
                 Ok(None) | Err(_) => ReadAction::Deliver,
             };
             if let Some(check) = &mut self.check {

@@ -80,7 +80,8 @@ pub(crate) struct Route {
     visits: VecDeque<ReadRange>,
     /// Offset and key of the last member read.
     last: Option<(u64, Vec<u8>)>,
-    is_after_jump: bool,
+    /// Whether the next member must be an indexed one, because the reader has just seeked.
+    pub(crate) is_after_jump: bool,
     /// Ranges of offsets of consecutive members that were delivered.
     delivered: Vec<(u64, u64)>,
     is_delivering: bool,
@@ -190,11 +191,6 @@ impl Route {
             byte => byte,
         });
         Some((first.from, name.collect()))
-    }
-
-    /// Whether the next member must be an indexed one, because the reader has just seeked.
-    pub(crate) fn is_after_jump(&self) -> bool {
-        self.is_after_jump
     }
 
     /// The treatment of the member at this offset.

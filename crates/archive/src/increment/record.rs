@@ -314,24 +314,20 @@ impl DumpRecord {
     /// The archive cannot be opened, or the file is a different one.
     pub(crate) fn open(&self, archive: &[u8]) -> Result<Option<Arc<Fd>>> {
         let error = |kind: ErrorKind| Error::new(Action::OpenArchive, archive, kind);
-        let other = || {
-            error(ErrorKind::ArchiveGone {
-                archive: archive.to_vec(),
-                is_replaced: true,
-            })
-        };
-        let file = match remote::is_remote(archive) {
-            true => None,
-            false => {
-                let file = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
-                if self.id.is_none() {
-                    trusted::check(&file).map_err(|kind| error(kind.into()))?;
-                }
-                Some(Arc::new(file))
+        let mut file = None;
+        if !remote::is_remote(archive) {
+            let opened = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
+            if self.id.is_none() {
+                trusted::check(&opened).map_err(|kind| error(kind.into()))?;
             }
-        };
+            file = Some(Arc::new(opened));
+        }
         if !self.is_archive(archive, file.as_ref()).map_err(error)? {
-            return Err(other());
+            let (archive, is_replaced) = (archive.to_vec(), true);
+            return Err(error(ErrorKind::ArchiveGone {
+                archive,
+                is_replaced,
+            }));
         }
         // Rewind, since reading the id moved the file offset.
         let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));

@@ -77,7 +77,7 @@ enum TreeTask {
     Blob { id: Id, bytes: Vec<u8> },
 }
 
-/// The state of one run: tasks and counts.
+/// The state of one run: tasks and trees.
 struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,

@@ -42,7 +42,7 @@ pub struct FoundFiles {
 }
 
 /// The fields that distinguish versions of a file.
-type Version = (Vec<u8>, u32, u64, (i64, u32));
+type Version = (Vec<u8>, u32, u64, Time);
 
 /// Finds files by PATHs, which may have wildcards.
 /// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names) converts a PATH
@@ -98,11 +98,11 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         false => WarningKind::InNoCatalog,
     };
     warnings.extend(unmet.map(|(path, _)| Warning::about(path, reason.clone())));
-    let version = |((path, mode, size, (sec, nsec)), dumps)| FileVersion {
+    let version = |((path, mode, size, mtime), dumps)| FileVersion {
         path,
         mode,
         size,
-        mtime: Time { sec, nsec },
+        mtime,
         dumps,
     };
     let mut versions: Vec<FileVersion> = versions.into_iter().map(version).collect();
@@ -114,8 +114,6 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
 fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Result<Vec<Version>> {
     let roots = &reader.about().roots;
     let prefixes: Vec<&[u8]> = roots.iter().map(|root| in_archive(&root.path)).collect();
-    let places = roots.iter().map(|root| root.absolute.clone());
-    let places: Vec<Option<Vec<u8>>> = places.collect();
     let wanted = MemberSelection::new(names);
     let read = |group: usize| {
         let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
@@ -126,7 +124,7 @@ fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Resu
             let name = joined(prefixes.get(top).copied().unwrap_or_default(), &below);
             let is_named = file_name.is_some_and(|glob| glob.is_match(&files[row]));
             if is_named || wanted.includes(&name) {
-                let place = places.get(top).and_then(Option::as_ref);
+                let place = roots.get(top).and_then(|root| root.absolute.as_ref());
                 here.push((row, place.map_or(name, |place| joined(place, &below))));
             }
         }
@@ -135,10 +133,7 @@ fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Resu
         }
         let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
         let times = reader.read(MTIME, group)?;
-        let version = |(row, path): (usize, Vec<u8>)| {
-            let Time { sec, nsec } = times.at(row);
-            (path, modes[row], sizes[row], (sec, nsec))
-        };
+        let version = |(row, path): (usize, Vec<u8>)| (path, modes[row], sizes[row], times.at(row));
         Ok(here.into_iter().map(version).collect())
     };
     let mut found = Vec::new();

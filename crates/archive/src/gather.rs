@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use base::path::or_dot;
 use catalog::Options;
 use catalog::rows::{Collector, Rows, Source};
 use catalog::since::Evidence;
@@ -334,7 +335,7 @@ fn source(path: &[u8], is_dir: bool) -> Source {
     Source {
         path: path.to_vec(),
         absolute: is_dir
-            .then(|| mounts::root::absolute(if path.is_empty() { b"." } else { path }))
+            .then(|| mounts::root::absolute(or_dot(path)))
             .flatten(),
         rows: 0..0,
         open: OnceLock::new(),

@@ -181,7 +181,7 @@ impl Input {
         let Some(file) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
             return;
         };
-        let is_zstd = matches!(&self.source, InputSource::Compressed(from) if from.format() == Compression::Zstd);
+        let is_zstd = self.source.is_zstd();
         let Some(seekable) = is_zstd.then(|| Seekable::read(file)).flatten() else {
             return;
         };
@@ -191,8 +191,7 @@ impl Input {
         let has_index = seekable.has_bad_index || index.is_some();
         self.seekable = Some(seekable);
         let begins_there = route.as_ref().is_some_and(|route| {
-            let expected = route.has_members().then(|| route.begins_at());
-            expected == Some(0) || self.first_member_at() == expected
+            route.begins_at == Some(0) || self.first_member_at() == route.begins_at
         });
         let route = route.filter(|_| begins_there);
         if route.is_none() && has_index {
@@ -282,9 +281,9 @@ impl Input {
             let first = *checksum_status.get_or_insert(self.checksum_status());
             let is_sound = next.is_ok() && self.defects.len() == defects;
             let turn = match &next {
-                _ if route.is_after_jump() && !is_sound => ReadAction::Wrong,
+                _ if route.is_after_jump && !is_sound => ReadAction::Wrong,
                 Ok(Some(member)) => route.next_action(self.at, &member.path),
-                Ok(None) if route.is_after_jump() => ReadAction::Wrong,
+                Ok(None) if route.is_after_jump => ReadAction::Wrong,
                 Ok(None) | Err(_) => ReadAction::Deliver,
             };
             if let Some(check) = &mut self.check {
@@ -394,8 +393,7 @@ impl Input {
         /// Each attempt searches the index from its beginning, which takes long in an archive
         /// without any intact frame.
         const MOST: u32 = 1000;
-        let is_zstd = matches!(&self.source, InputSource::Compressed(from) if from.format() == Compression::Zstd);
-        if !self.is_broken || !is_zstd || self.resumed == MOST {
+        if !self.is_broken || !self.source.is_zstd() || self.resumed == MOST {
             return false;
         }
         if self.seekable.is_none() {

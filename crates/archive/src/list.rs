@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::Warning;
-use base::path::components;
+use base::path::{below, components};
 use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
@@ -17,10 +17,8 @@ use crate::warning::WarningKind;
 pub struct MemberSelection {
     /// The names as given, for warnings.
     given: Vec<Vec<u8>>,
-    /// The normalized names.
-    names: Vec<Vec<u8>>,
-    /// Compiled patterns of the names with wildcards.
-    patterns: Vec<Option<Pattern>>,
+    /// The normalized names, with compiled patterns of those with wildcards.
+    names: Vec<(Vec<u8>, Option<Pattern>)>,
     /// Whether each name has matched a member.
     met: Vec<bool>,
     /// Whether members may be lost, because an archive is damaged.
@@ -31,12 +29,14 @@ impl MemberSelection {
     /// Without names, selects all members.
     pub fn new(given: &[Vec<u8>]) -> MemberSelection {
         let names = given.iter().map(|name| plain(name).into_owned());
-        let names: Vec<Vec<u8>> = names.collect();
+        let names = names.map(|name| {
+            let pattern = Pattern::new(&name);
+            (name, pattern)
+        });
         MemberSelection {
-            met: vec![false; names.len()],
-            patterns: names.iter().map(|name| Pattern::new(name)).collect(),
+            met: vec![false; given.len()],
             given: given.to_vec(),
-            names,
+            names: names.collect(),
             is_incomplete: false,
         }
     }
@@ -51,8 +51,7 @@ impl MemberSelection {
             return true;
         }
         let (path, mut is_wanted) = (plain(path), false);
-        let names = self.names.iter().zip(&self.patterns);
-        for (wanted, met) in names.zip(&mut self.met) {
+        for (wanted, met) in self.names.iter().zip(&mut self.met) {
             let is_met = is_of(&path, wanted);
             *met |= is_met;
             is_wanted |= is_met;
@@ -63,14 +62,12 @@ impl MemberSelection {
     /// Like [`MemberSelection::has`], without marking the names that match.
     pub(crate) fn includes(&self, path: &[u8]) -> bool {
         let path = plain(path);
-        let mut names = self.names.iter().zip(&self.patterns);
-        self.names.is_empty() || names.any(|wanted| is_of(&path, wanted))
+        self.names.is_empty() || self.names.iter().any(|wanted| is_of(&path, wanted))
     }
 
     /// The regions of an archive that can contain selected members; `None` for the whole archive.
     pub(crate) fn regions(&self) -> Option<Vec<Region>> {
-        let names = self.names.iter().zip(&self.patterns);
-        let regions = names.map(|(name, pattern)| {
+        let regions = self.names.iter().map(|(name, pattern)| {
             Region::tree(pattern.as_ref().map_or(&name[..], |pattern| pattern.dir()))
         });
         (!self.names.is_empty()).then(|| regions.collect())
@@ -87,11 +84,23 @@ impl MemberSelection {
 }
 
 /// Whether a path equals a name, is below it, or matches its pattern.
-fn is_of(path: &[u8], (name, pattern): (&Vec<u8>, &Option<Pattern>)) -> bool {
-    let rest = path.strip_prefix(&name[..]);
-    let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+fn is_of(path: &[u8], (name, pattern): &(Vec<u8>, Option<Pattern>)) -> bool {
     let matches = |pattern: &Pattern| pattern.find(path).is_some();
-    name.is_empty() || has_name || pattern.as_ref().is_some_and(matches)
+    is_within(path, name) || pattern.as_ref().is_some_and(matches)
+}
+
+/// A normalized name relative to a directory: empty for the directory itself, `None` outside it. All
+/// names are in the directory with the empty name.
+pub(crate) fn relative<'a>(name: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
+    match dir.is_empty() {
+        true => Some(name),
+        false => below(dir, name),
+    }
+}
+
+/// Whether a normalized name equals that of a directory, or is below it.
+pub(crate) fn is_within(name: &[u8], dir: &[u8]) -> bool {
+    relative(name, dir).is_some()
 }
 
 /// A normalized name: without `.`, and without leading, trailing or repeated slashes.
@@ -162,5 +171,18 @@ pub fn each<E: From<Error>>(
         if wanted.has(&member.path) {
             take(input.at(), &member)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn names_of_one_file_are_equal() {
+        for name in ["a/b", "./a/b", "/a//b/", "a/./b/."] {
+            assert_eq!(plain(name.as_bytes()), &b"a/b"[..], "{name}");
+        }
+        assert_eq!(plain(b"./"), &b""[..]);
     }
 }

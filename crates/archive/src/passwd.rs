@@ -5,14 +5,15 @@ use gate::file::Reader;
 
 /// The users in the first `most` bytes of /etc/passwd; none if the file cannot be read.
 pub(crate) fn users(most: u64) -> Vec<(Vec<u8>, u32)> {
-    parse(&read(b"/etc/passwd", most))
+    parse(&read_head(b"/etc/passwd", most))
 }
 
 pub(crate) fn groups(most: u64) -> Vec<(Vec<u8>, u32)> {
-    parse(&read(b"/etc/group", most))
+    parse(&read_head(b"/etc/group", most))
 }
 
-fn read(path: &[u8], most: u64) -> Vec<u8> {
+/// The first `most` bytes of a file; empty if the file cannot be read.
+pub(crate) fn read_head(path: &[u8], most: u64) -> Vec<u8> {
     let Ok(reader) = Reader::open(path) else {
         return Vec::new();
     };

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use base::path::components;
 use ondisk::members::IndexReader;
 
 /// The name of a member to read, alone or with everything below it.
@@ -49,9 +50,7 @@ impl Region {
 
 /// Converts a name to its sort key: normalized (no `./`, no `//`), with NULs instead of slashes.
 pub(crate) fn key(name: &[u8]) -> Vec<u8> {
-    let parts = name.split(|&byte| byte == b'/');
-    let parts = parts.filter(|part| !part.is_empty() && *part != b".");
-    parts.collect::<Vec<_>>().join(&0)
+    components(name).collect::<Vec<_>>().join(&0)
 }
 
 /// A part of the archive that may have members of a region.
@@ -74,14 +73,15 @@ struct KnownMember {
 /// The parts of an archive to read, and the progress through them.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    /// Offset of the first member of the archive.
-    begins_at: u64,
-    has_members: bool,
+    /// Offset of the first member of the archive; `None` without members. Not 0 in a part of a run,
+    /// which begins with a global header.
+    pub(crate) begins_at: Option<u64>,
     regions: Vec<Region>,
     visits: VecDeque<ReadRange>,
     /// Offset and key of the last member read.
     last: Option<(u64, Vec<u8>)>,
-    is_after_jump: bool,
+    /// Whether the next member must be an indexed one, because the reader has just seeked.
+    pub(crate) is_after_jump: bool,
     /// Ranges of offsets of consecutive members that were delivered.
     delivered: Vec<(u64, u64)>,
     is_delivering: bool,
@@ -117,8 +117,7 @@ impl Route {
             source: Vec::new(),
             regions: &regions,
         };
-        let (mut begins_at, mut has_members) = (0, false);
-        let mut last: Option<KnownMember> = None;
+        let (mut begins_at, mut last) = (None, None::<KnownMember>);
         while let Some(member) = reader.next() {
             let known = KnownMember {
                 at: member.at,
@@ -126,7 +125,7 @@ impl Route {
                 begins_order: member.begins_order,
             };
             match last.take() {
-                None => (begins_at, has_members) = (known.at, true),
+                None => begins_at = Some(known.at),
                 Some(last) if last.at < known.at => {
                     let next = (!known.begins_order).then_some(&known.key[..]);
                     if next.is_some_and(|next| next <= &last.key[..]) {
@@ -153,21 +152,10 @@ impl Route {
         Some(Route {
             is_after_jump: !visits.is_empty(),
             begins_at,
-            has_members,
             visits: visits.into(),
             regions,
             ..Route::default()
         })
-    }
-
-    /// Offset of the first member, from the index; not 0 in a part of a run, which begins with a
-    /// global header.
-    pub(crate) fn begins_at(&self) -> u64 {
-        self.begins_at
-    }
-
-    pub(crate) fn has_members(&self) -> bool {
-        self.has_members
     }
 
     /// Offset to start at; `None` if the archive cannot have a wanted member.
@@ -203,11 +191,6 @@ impl Route {
             byte => byte,
         });
         Some((first.from, name.collect()))
-    }
-
-    /// Whether the next member must be an indexed one, because the reader has just seeked.
-    pub(crate) fn is_after_jump(&self) -> bool {
-        self.is_after_jump
     }
 
     /// The treatment of the member at this offset.
@@ -421,7 +404,7 @@ mod tests {
             ("s/bb", &[]),
         ] {
             let route = Route::plan(&index, vec![Region::tree(name.as_bytes())], len).unwrap();
-            assert_eq!(route.begins_at(), 512);
+            assert_eq!(route.begins_at, Some(512));
             assert_eq!(follow(Some(route)).unwrap().0, expected, "{name}");
         }
     }
@@ -452,7 +435,7 @@ mod tests {
         ];
         for members in wrong {
             let route = Route::plan(&index_of(members), regions(), len);
-            let route = route.filter(|route| route.begins_at() == 0 && route.has_members());
+            let route = route.filter(|route| route.begins_at == Some(0));
             assert!(follow(route).is_none(), "{members:?}");
         }
         assert!(Route::plan(&index(1), regions(), len + 512).is_none());

@@ -13,7 +13,6 @@ use gate::long::statx_long;
 use known::ArchivedFiles;
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
-use unlisted::Skipped;
 
 use crate::error::{Damage, Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
@@ -227,9 +226,8 @@ impl Verification<'_> {
                     tree.check_members(first, known)?;
                 }
                 if let Some(list) = &member.dumpdir {
-                    let skipped = Skipped::new(own, tree);
                     let warn = |warning| report.unknown(warning);
-                    tree.find_unlisted(&member.path, list, &skipped, warn);
+                    tree.find_unlisted(&member.path, list, own, warn);
                 }
             }
         }
@@ -306,15 +304,14 @@ impl Verification<'_> {
         } = self;
         if let Some(tree) = against {
             tree.check_members(&first, &known)?;
-            let skipped = Skipped::new(&own, tree);
             let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
-            tree.find_unknown(&known, &skipped, |warning| {
+            tree.find_unknown(&known, &own, |warning| {
                 told.extend(warning.path.clone().filter(|_| is_listed));
                 report.unknown(warning);
             });
             // Increments have no members for unchanged names, so missing ones prove nothing.
             if wanted.is_all() && !is_increment {
-                tree.find_unmet(&known, &told, &skipped, |warning| report.unknown(warning));
+                tree.find_unmet(&known, &told, &own, |warning| report.unknown(warning));
             }
             for warning in tree.silent_warnings() {
                 report.warn(warning);

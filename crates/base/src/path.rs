@@ -59,6 +59,11 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// A path to open or to display: `.` for the empty path.
+pub fn or_dot(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
+}
+
 /// Orders paths so that the contents of a directory follow it immediately.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let key = |b: u8| if b == b'/' { 0 } else { b };

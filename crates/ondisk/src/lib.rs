@@ -46,7 +46,7 @@ pub mod xfs;
 
 pub use file_type::FileType;
 pub use mount::{Content, Dev, Mount, option_value, split_options};
-pub use time::{ParseTimeError, Time, utc};
+pub use time::{ParseTimeError, Time, civil, utc};
 
 /// Defines a function that reads an integer at an offset of a buffer.
 macro_rules! integer_at {

@@ -75,6 +75,17 @@ impl fmt::Display for Time {
 pub fn utc(sec: i64) -> String {
     const DAY: i64 = 86_400;
     let (days, rest) = (sec.div_euclid(DAY), sec.rem_euclid(DAY));
+    let (year, month, day) = civil(days);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// The year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar.
+pub fn civil(days: i64) -> (i64, i64, i64) {
     // Count days from 1 March of the year 0, in eras of 400 years: a leap day is then the last day
     // of a year.
     let days = days + 719_468;
@@ -83,18 +94,8 @@ pub fn utc(sec: i64) -> String {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    let year = year + era * 400 + carry;
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// A text that is not a time.

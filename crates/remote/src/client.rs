@@ -1,10 +1,11 @@
 //! Opens objects of S3 stores and files of repositories.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use catalog::StoreError;
 use catalog::remote::{self, Version};
+use gate::sync::Mutex;
 
 use crate::bucket::Bucket;
 use crate::object::OpenObject;
@@ -55,10 +56,6 @@ impl Client {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ClientState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn settings(&self) -> Settings {
         // The settings contain secret keys, so keep them out of core dumps and away from debuggers.
         match self.hides_memory {
@@ -69,7 +66,7 @@ impl Client {
     }
 
     fn bucket(&self, url: &Url) -> Result<Arc<Bucket>, StoreError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(bucket) = state.buckets.get(url.bucket) {
             return Ok(Arc::clone(bucket));
         }
@@ -111,7 +108,7 @@ impl remote::Client for Client {
     }
 
     fn repository(&self, location: &str) -> Result<Arc<dyn remote::Files>, StoreError> {
-        let runtime = self.state().runtime()?;
+        let runtime = self.state.lock().runtime()?;
         if let Some(url) = location.strip_prefix("rest:") {
             return Ok(Arc::new(RestFiles::new(
                 url,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use catalog::StoreError;
 use gate::interrupt::{self, Guard};
+use gate::sync::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
 
@@ -115,7 +116,7 @@ impl Runtime {
             let _ = sender.send(task.await);
         });
         let task = task.abort_handle();
-        let mut uploads = lock(&self.uploads);
+        let mut uploads = self.uploads.lock();
         uploads.tasks.retain(|task| !task.is_finished());
         uploads.tasks.push(task.clone());
         Pending {
@@ -150,7 +151,7 @@ impl Runtime {
     /// Makes SIGINT, SIGTERM and SIGHUP abort an upload before they end the program, until it is
     /// [settled](Runtime::is_settled). A second signal ends the program at once.
     pub(crate) fn abort_on_signal(&self, id: &str, abort: Abort) {
-        let mut uploads = lock(&self.uploads);
+        let mut uploads = self.uploads.lock();
         uploads.guard.get_or_insert_with(interrupt::defer_signals);
         uploads.aborts.insert(id.to_owned(), abort);
         if !std::mem::replace(&mut uploads.is_watched, true) {
@@ -161,16 +162,12 @@ impl Runtime {
     /// Records that an upload is complete or aborted. After the last upload, raises a recorded
     /// signal.
     pub(crate) fn is_settled(&self, id: &str) {
-        let mut uploads = lock(&self.uploads);
+        let mut uploads = self.uploads.lock();
         uploads.aborts.remove(id);
         if uploads.aborts.is_empty() {
             uploads.guard = None;
         }
     }
-}
-
-fn lock(uploads: &Mutex<Uploads>) -> MutexGuard<'_, Uploads> {
-    uploads.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for a signal, then for the requests in flight, aborts all uploads, and raises the signal
@@ -183,7 +180,7 @@ async fn watch(uploads: Arc<Mutex<Uploads>>) {
             continue;
         }
         let (tasks, aborts) = {
-            let mut uploads = lock(&uploads);
+            let mut uploads = uploads.lock();
             (
                 std::mem::take(&mut uploads.tasks),
                 std::mem::take(&mut uploads.aborts),
@@ -198,6 +195,6 @@ async fn watch(uploads: Arc<Mutex<Uploads>>) {
             let _ = tokio::time::timeout(ABORT, abort).await;
         }
         // Dropping the guard raises the signal.
-        lock(&uploads).guard = None;
+        uploads.lock().guard = None;
     }
 }

@@ -104,9 +104,7 @@ impl Settings {
             // Without an access key, credentials may come from the role of a pod, a container or a
             // machine, or requests may be unsigned.
             (false, false) => {
-                let has_other = has("AWS_WEB_IDENTITY_TOKEN_FILE")
-                    || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-                    || has("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+                let has_other = CREDENTIALS[3..].iter().any(|name| has(name))
                     || is_true("AWS_SKIP_SIGNATURE")
                     || !is_true("AWS_EC2_METADATA_DISABLED");
                 (!has_other).then_some("AWS_ACCESS_KEY_ID")

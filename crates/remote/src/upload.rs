@@ -103,6 +103,10 @@ impl ObjectUpload {
         if !self.buffer.is_empty() {
             self.begin_part()?;
         }
+        self.wait_for_parts()
+    }
+
+    fn wait_for_parts(&mut self) -> Result<(), StoreError> {
         while let Some((part, _)) = self.pending.pop_front() {
             self.parts.push(part.wait()?);
         }
@@ -135,12 +139,7 @@ impl Upload for ObjectUpload {
             // A sync does not upload the rest of the buffer: S3 requires 5 MiB for every part
             // except the last, and more bytes may be written later.
             None => Ok(()),
-            Some(_) if self.buffer.len() < 5 * MIB => {
-                while let Some((part, _)) = self.pending.pop_front() {
-                    self.parts.push(part.wait()?);
-                }
-                Ok(())
-            }
+            Some(_) if self.buffer.len() < 5 * MIB => self.wait_for_parts(),
             Some(_) => self.finish_parts(),
         }
     }

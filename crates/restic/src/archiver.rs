@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use archive::dump::{AttributeReader, OpenAncestors, Progress};
 use archive::{Users, WarningKind};
@@ -29,7 +29,8 @@ use crate::node::{
 };
 use crate::parent::{OldNode, TreeReader};
 use crate::repository_file::BlobKind;
-use crate::trees::{Directory, TreeCounts, Trees};
+use crate::snapshot_file::SnapshotSummary;
+use crate::trees::{Directory, Trees};
 
 /// Maximum number of directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
@@ -65,26 +66,6 @@ pub(crate) struct Archiver<'a> {
     pub(crate) warnings: &'a EntryWarnings,
 }
 
-/// The files and directories of a snapshot.
-#[derive(Default)]
-pub(crate) struct SnapshotCounts {
-    pub(crate) files_new: AtomicU64,
-    pub(crate) files_changed: AtomicU64,
-    pub(crate) files_unmodified: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    /// Number of unchanged directories, whose trees are those of the last snapshot.
-    pub(crate) kept_directories: AtomicU64,
-}
-
-impl SnapshotCounts {
-    /// Adds a file's size. Sizes may be arbitrary, so the sum saturates at 2^64-1.
-    fn add_bytes(&self, more: u64) {
-        let add = |bytes: u64| Some(bytes.saturating_add(more));
-        // The update function never returns `None`.
-        let _ = self.bytes.fetch_update(Relaxed, Relaxed, add);
-    }
-}
-
 enum TreeTask {
     /// The entries of the directory `row`, starting at the row `from`.
     Entries {
@@ -96,11 +77,10 @@ enum TreeTask {
     Blob { id: Id, bytes: Vec<u8> },
 }
 
-/// The state of one run: tasks and counts.
+/// The state of one run: tasks and trees.
 struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
-    counts: SnapshotCounts,
     queue: Queue<TreeTask, Error>,
     /// The number of blobs among the tasks, at most `most_blobs`.
     blobs: AtomicUsize,
@@ -114,10 +94,13 @@ struct Worker<'a> {
     attributes: AttributeReader,
     encoder: NodeEncoder<'a>,
     buffer: Vec<u8>,
+    /// The files of this thread, and the directories that keep their trees.
+    summary: SnapshotSummary,
 }
 
 impl Archiver<'_> {
-    /// Archives the tree. `root` is the tree of the last snapshot.
+    /// Archives the tree, and returns its id, and the numbers of files and directories. `root` is
+    /// the tree of the last snapshot.
     ///
     /// # Errors
     /// If the repository cannot be read or written.
@@ -125,12 +108,11 @@ impl Archiver<'_> {
         &self,
         layout: &Layout,
         root: Option<Id>,
-    ) -> Result<(TreeCounts, SnapshotCounts), Error> {
+    ) -> Result<(Id, SnapshotSummary), Error> {
         let threads = self.threads.unwrap_or((processors() * THREADS).max(4));
         let run = Run {
             archiver: self,
             trees: Trees::new(self.store),
-            counts: SnapshotCounts::default(),
             queue: Queue::new(),
             blobs: AtomicUsize::new(0),
             most_blobs: threads,
@@ -140,13 +122,15 @@ impl Archiver<'_> {
             workers.push(self.worker()?);
         }
         run.begin(layout, root, &mut workers[0])?;
-        in_threads(workers, |mut worker| {
+        let summaries = in_threads(workers, |mut worker| {
             run.queue.work(|task| run.perform(task, &mut worker));
+            worker.summary
         });
         run.queue.into_result()?;
-        let trees = run.trees.counts();
-        let trees = trees.ok_or_else(|| Error::NoPath(Vec::new()))?;
-        Ok((trees, run.counts))
+        let made = run.trees.into_root();
+        let (tree, mut summary) = made.ok_or_else(|| Error::NoPath(Vec::new()))?;
+        summaries.iter().for_each(|own| summary.add(own));
+        Ok((tree, summary))
     }
 
     fn worker(&self) -> Result<Worker<'_>, Error> {
@@ -156,6 +140,7 @@ impl Archiver<'_> {
             attributes: AttributeReader::default(),
             encoder: NodeEncoder::new(self.users, self.device_ids, self.zone),
             buffer: Vec::new(),
+            summary: SnapshotSummary::default(),
         })
     }
 }
@@ -319,9 +304,12 @@ impl<'a> Run<'a> {
             }
         }
         progress.add_bytes(bytes);
-        self.counts.files_unmodified.fetch_add(files, Relaxed);
-        self.counts.kept_directories.fetch_add(directories, Relaxed);
-        self.counts.add_bytes(bytes);
+        worker.summary.add(&SnapshotSummary {
+            files_unmodified: files,
+            dirs_unmodified: directories,
+            total_bytes_processed: bytes,
+            ..SnapshotSummary::default()
+        });
         Some(node)
     }
 
@@ -355,17 +343,18 @@ impl<'a> Run<'a> {
             None => None,
         };
         let is_same = |old: &OldNode| contents.as_ref().is_none_or(|it| *it == old.contents);
+        let summary = &mut worker.summary;
         let count = match old {
-            None => &self.counts.files_new,
-            Some(_) if same.is_some_and(is_same) => &self.counts.files_unmodified,
-            Some(_) => &self.counts.files_changed,
+            None => &mut summary.files_new,
+            Some(_) if same.is_some_and(is_same) => &mut summary.files_unmodified,
+            Some(_) => &mut summary.files_changed,
         };
-        count.fetch_add(1, Relaxed);
+        *count += 1;
         // Read extended attributes after the contents, because reading the contents may have
         // updated `meta`.
         let attributes = self.attributes(worker, row, &meta);
         if is_file {
-            self.counts.add_bytes(meta.size);
+            worker.summary.add_bytes(meta.size);
         }
         let extra = Extra {
             link: &link,

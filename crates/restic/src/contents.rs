@@ -35,11 +35,12 @@ impl EntryWarnings {
 
     /// Warns of a file that could not be opened, or whose metadata could not be read.
     pub(crate) fn not_opened(&self, row: usize, gate: Gate, why: NotOpened) {
-        self.skip(why.warning(&self.path(row), self.rows.kind(row), gate));
+        self.skip(why.warning(&self.rows.full_path(row), self.rows.kind(row), gate));
     }
 
     pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
-        self.skip(Warning::failed(&self.path(row), gate, errno, kind));
+        let path = self.rows.full_path(row);
+        self.skip(Warning::failed(&path, gate, errno, kind));
     }
 
     fn skip(&self, warning: Warning) {
@@ -54,7 +55,7 @@ impl EntryWarnings {
     }
 
     pub(crate) fn warn(&self, row: usize, kind: WarningKind) {
-        let warning = Warning::about(&self.path(row), kind);
+        let warning = Warning::about(&self.rows.full_path(row), kind);
         self.found.lock().push(warning, EntryWarnings::MOST);
     }
 
@@ -64,12 +65,6 @@ impl EntryWarnings {
 
     pub(crate) fn take(&self) -> Vec<Warning> {
         self.found.lock().take_all(WarningKind::MoreOfThese)
-    }
-
-    fn path(&self, row: usize) -> Vec<u8> {
-        let mut path = Vec::new();
-        self.rows.path(row, &mut path);
-        path
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use archive::Users;
 use archive::dump::{AttributeReader, AttributesOf};
+use base::path::split;
 use catalog::rows::Rows;
 use gate::Errno;
 use gate::fs::{AtFlags, getcwd};
@@ -280,7 +281,7 @@ impl Layout {
         let (mut hash, mut node) = (Sha256::new(), Vec::new());
         for part in &self.parts {
             if let LayoutNode::Above { meta, .. } = &part.what {
-                encoder.write(last_name(&part.path), meta, Extra::default(), &mut node);
+                encoder.write(split(&part.path).1, meta, Extra::default(), &mut node);
                 hash.update(&node);
                 node.clear();
             }
@@ -299,9 +300,7 @@ impl Layout {
         let root = Directory::root(root);
         let (mut above, mut tops) = (vec![(&b""[..], root.clone())], Vec::new());
         for part in &self.parts {
-            let name = last_name(&part.path);
-            let up_path = &part.path[..part.path.len() - name.len()];
-            let up_path = up_path.strip_suffix(b"/").unwrap_or(up_path);
+            let (up_path, name) = split(&part.path);
             let up = above.iter().rfind(|(path, _)| *path == up_path);
             let up = up.map_or(&root, |(_, up)| up).clone();
             match &part.what {
@@ -341,10 +340,6 @@ fn unknown_directory() -> Meta {
         mode: 0o040_000,
         ..Meta::default()
     }
-}
-
-fn last_name(path: &[u8]) -> &[u8] {
-    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
 //! The report on a snapshot.
 
-use std::sync::atomic::AtomicU64;
-
 use base::Warning;
 use catalog::SnapshotRecord;
 
-use crate::archiver::SnapshotCounts;
 use crate::packer::WrittenBlobs;
 use crate::snapshot_file::SnapshotSummary;
 use crate::times::LocalTime;
-use crate::trees::TreeCounts;
 
 /// The snapshot that was made.
 #[derive(Clone, Debug, Default)]
@@ -32,33 +28,20 @@ pub struct Snapshot {
     pub record: SnapshotRecord,
 }
 
-/// The summary of a snapshot with its start and end times.
+/// Completes a summary that has the files and directories of a snapshot.
 pub(crate) fn summary(
     [begun, ended]: [LocalTime; 2],
-    trees: &TreeCounts,
-    counts: SnapshotCounts,
+    counted: SnapshotSummary,
     [data, tree]: [WrittenBlobs; 2],
 ) -> SnapshotSummary {
-    let [new, changed, unmodified] = [
-        counts.files_new,
-        counts.files_changed,
-        counts.files_unmodified,
-    ]
-    .map(AtomicU64::into_inner);
     SnapshotSummary {
         backup_start: begun,
         backup_end: ended,
-        files_new: new,
-        files_changed: changed,
-        files_unmodified: unmodified,
-        dirs_new: trees.new,
-        dirs_changed: trees.changed,
-        dirs_unmodified: trees.unmodified + counts.kept_directories.into_inner(),
         data_blobs: data.blobs,
         tree_blobs: tree.blobs,
         data_added: data.plain + tree.plain,
         data_added_packed: data.stored + tree.stored,
-        total_files_processed: new + changed + unmodified,
-        total_bytes_processed: counts.bytes.into_inner(),
+        total_files_processed: counted.files_new + counted.files_changed + counted.files_unmodified,
+        ..counted
     }
 }

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use walk::FileType;
 
-use crate::archiver::{Archiver, SnapshotCounts};
+use crate::archiver::Archiver;
 use crate::blobs::BlobStore;
 use crate::cache::Cache;
 use crate::chunker::Chunker;
@@ -35,7 +35,7 @@ use crate::repository_file::RepositoryFile;
 use crate::seal::Cipher;
 use crate::snapshot_file::{SnapshotFile, SnapshotSummary};
 use crate::times::LocalTime;
-use crate::trees::{TreeCounts, Trees};
+use crate::trees::Trees;
 
 /// An open repository, locked against the removal of data.
 pub struct Repository {
@@ -160,11 +160,11 @@ impl Repository {
         };
         self.wait_for_exclusive_locks()?;
         let root = parent.map(|parent| parent.tree);
-        let (trees, counts) = archiver.archive(&layout, root)?;
+        let (tree, counted) = archiver.archive(&layout, root)?;
         let written = store.finish()?;
         let ended = LocalTime::now(&self.zone);
-        let summary = summary([next.time, ended], &trees, counts, written);
-        let record = self.record(&layout, trees.root)?;
+        let summary = summary([next.time, ended], counted, written);
+        let record = self.record(&layout, tree)?;
         let made = Snapshot {
             summary,
             skips_repository,
@@ -173,7 +173,7 @@ impl Repository {
             record,
             ..Snapshot::default()
         };
-        self.save(next, trees.root, made)
+        self.save(next, tree, made)
     }
 
     /// Checks SRCs before they are read.
@@ -281,29 +281,28 @@ impl Repository {
         next.parent = Some(kept.parent.id);
         self.wait_for_exclusive_locks()?;
         let (mut record, root) = (kept.record, kept.parent.tree);
-        let (trees, written) = match kept.tops {
-            None => (TreeCounts::none(root), Default::default()),
+        let ((tree, counted), written) = match kept.tops {
+            None => ((root, SnapshotSummary::default()), Default::default()),
             Some(tops) => {
                 let made = self.replace_above(&kept.layout, root, tops)?;
-                record = self.record(&kept.layout, made.0.root)?;
+                record = self.record(&kept.layout, made.0.0)?;
                 made
             }
         };
-        let (last, counts) = (kept.summary, SnapshotCounts::default());
+        let last = kept.summary;
         let ended = LocalTime::now(&self.zone);
-        let mut summary = summary([next.time, ended], &trees, counts, written);
+        let mut summary = summary([next.time, ended], counted, written);
         summary.files_unmodified = last.total_files_processed;
         summary.total_files_processed = last.total_files_processed;
         summary.total_bytes_processed = last.total_bytes_processed;
-        let made = trees.new + trees.changed + trees.unmodified;
-        summary.dirs_unmodified += last.dirs().saturating_sub(made);
+        summary.dirs_unmodified += last.dirs().saturating_sub(summary.dirs());
         let made = Snapshot {
             summary,
             is_complete: true,
             record,
             ..Snapshot::default()
         };
-        self.save(next, trees.root, made)
+        self.save(next, tree, made)
     }
 
     /// Creates the directories above the SRCs again; `nodes` are the unchanged nodes of the SRCs.
@@ -312,7 +311,7 @@ impl Repository {
         layout: &Layout,
         root: Id,
         nodes: Vec<Vec<u8>>,
-    ) -> Result<(TreeCounts, [WrittenBlobs; 2]), Error> {
+    ) -> Result<((Id, SnapshotSummary), [WrittenBlobs; 2]), Error> {
         let index = self.index()?;
         let store = self.store(index);
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
@@ -325,8 +324,9 @@ impl Repository {
             trees.release(directory, &mut writer)?;
         }
         drop(writer);
-        let counts = trees.counts().unwrap_or_else(|| TreeCounts::none(root));
-        Ok((counts, store.finish()?))
+        let made = trees.into_root();
+        let made = made.unwrap_or_else(|| (root, SnapshotSummary::default()));
+        Ok((made, store.finish()?))
     }
 
     /// The rows of SRCs inside other SRCs, with the rows that replace them; and the rows of the

@@ -94,6 +94,20 @@ impl SnapshotFile {
 }
 
 impl SnapshotSummary {
+    /// Adds the files, directories and bytes of another part of the tree.
+    pub(crate) fn add(&mut self, other: &SnapshotSummary) {
+        self.files_new += other.files_new;
+        self.files_changed += other.files_changed;
+        self.files_unmodified += other.files_unmodified;
+        self.dirs_unmodified += other.dirs_unmodified;
+        self.add_bytes(other.total_bytes_processed);
+    }
+
+    /// Adds a file's size. Sizes may be arbitrary, so the sum saturates at 2^64-1.
+    pub(crate) fn add_bytes(&mut self, more: u64) {
+        self.total_bytes_processed = self.total_bytes_processed.saturating_add(more);
+    }
+
     /// The number of directories.
     pub(crate) fn dirs(&self) -> u64 {
         let dirs = self.dirs_new.saturating_add(self.dirs_changed);

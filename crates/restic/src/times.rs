@@ -6,6 +6,7 @@ use gate::fs::Time;
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::{Offset, TimeZone};
+use ondisk::civil;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
@@ -162,22 +163,6 @@ pub(crate) fn is_same_time(a: &str, b: &[u8]) -> bool {
     let parse = |text: &str| text.parse::<Timestamp>().ok();
     let other = || std::str::from_utf8(b).ok().and_then(parse);
     a.as_bytes() == b || parse(a).is_some_and(|a| Some(a) == other())
-}
-
-/// The year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar.
-/// Internally years begin in March, so that the leap day is the last day.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Days in 400 years, and from 0000-03-01 to 1970-01-01.
-    const CYCLE: i64 = 146_097;
-    const SINCE: i64 = 719_468;
-    let days = days + SINCE;
-    let (cycle, day) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + cycle * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

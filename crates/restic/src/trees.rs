@@ -1,7 +1,7 @@
 //! Trees of the next snapshot. A directory is complete when all its entries are: then its tree is
 //! stored, and its node is added to the directory above.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use gate::sync::Mutex;
@@ -13,6 +13,7 @@ use crate::id::Id;
 use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree};
 use crate::parent::{OldNode, OldTree, TreeReader};
 use crate::repository_file::BlobKind;
+use crate::snapshot_file::SnapshotSummary;
 
 /// A directory whose tree is being built.
 pub(crate) struct Directory {
@@ -41,29 +42,8 @@ struct OldDirectory {
 pub(crate) struct Trees<'a> {
     store: &'a BlobStore<'a>,
     root: Mutex<Option<Id>>,
-    new: AtomicU64,
-    changed: AtomicU64,
-    unmodified: AtomicU64,
-}
-
-/// Counts of the trees that were built.
-pub(crate) struct TreeCounts {
-    pub(crate) root: Id,
-    pub(crate) new: u64,
-    pub(crate) changed: u64,
-    pub(crate) unmodified: u64,
-}
-
-impl TreeCounts {
-    /// The counts for a snapshot that reuses the root of another snapshot.
-    pub(crate) fn none(root: Id) -> TreeCounts {
-        TreeCounts {
-            root,
-            new: 0,
-            changed: 0,
-            unmodified: 0,
-        }
-    }
+    /// The numbers of directories.
+    summary: Mutex<SnapshotSummary>,
 }
 
 impl Directory {
@@ -164,9 +144,7 @@ impl<'a> Trees<'a> {
         Trees {
             store,
             root: Mutex::default(),
-            new: AtomicU64::new(0),
-            changed: AtomicU64::new(0),
-            unmodified: AtomicU64::new(0),
+            summary: Mutex::default(),
         }
     }
 
@@ -199,22 +177,18 @@ impl<'a> Trees<'a> {
         Ok(())
     }
 
-    /// The counts of trees; `None` before the root is complete.
-    pub(crate) fn counts(self) -> Option<TreeCounts> {
-        Some(TreeCounts {
-            root: self.root.into_inner()?,
-            new: self.new.into_inner(),
-            changed: self.changed.into_inner(),
-            unmodified: self.unmodified.into_inner(),
-        })
+    /// The tree of the root, and the numbers of directories; `None` before the root is complete.
+    pub(crate) fn into_root(self) -> Option<(Id, SnapshotSummary)> {
+        Some((self.root.into_inner()?, self.summary.into_inner()))
     }
 
     fn count(&self, old: &OldDirectory, id: Id) {
+        let mut summary = self.summary.lock();
         let count = match old {
-            OldDirectory { exists: false, .. } => &self.new,
-            old if old.is_unchanged && old.tree == Some(id) => &self.unmodified,
-            _ => &self.changed,
+            OldDirectory { exists: false, .. } => &mut summary.dirs_new,
+            old if old.is_unchanged && old.tree == Some(id) => &mut summary.dirs_unmodified,
+            _ => &mut summary.dirs_changed,
         };
-        count.fetch_add(1, Relaxed);
+        *count += 1;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use base::path::or_dot;
 use catalog::rows::Rows;
 use ondisk::pax::{MOST_NAME, Member, MemberKind};
 use walk::entry::append;
@@ -48,10 +49,7 @@ impl<'a> MemberNames<'a> {
 
     pub(super) fn add_name(&self, row: usize, name: &mut Vec<u8>) {
         let Some(parent) = self.rows.parent(row) else {
-            return name.extend_from_slice(match self.source(row) {
-                b"" => b".",
-                name => name,
-            });
+            return name.extend_from_slice(or_dot(self.source(row)));
         };
         let own = self.rows.name(row);
         self.in_directory(parent, |within| {

@@ -159,8 +159,7 @@ fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
             && matches!(plan.step(*row), PlanStep::Whole | PlanStep::Link)
     };
     let mut sockets = (0..rows.len()).filter(is_skipped);
-    let mut path = Vec::new();
-    rows.path(sockets.next()?, &mut path);
+    let path = rows.full_path(sockets.next()?);
     let more = sockets.count() as u64;
     Some(Note::SocketsLeftOut { path, more })
 }

@@ -44,7 +44,8 @@ enum OutputTarget {
     /// Discards all data (`--no-output`).
     Nowhere,
     Plain(Sink),
-    Compressed(Box<dyn Encoder>),
+    Gzip(Box<GzEncoder<Sink>>),
+    Xz(Box<XzWriterMt<Sink>>),
     Frames(Frames<Sink>),
 }
 
@@ -60,24 +61,6 @@ struct MemberIndex {
 /// Minimum distance of two members in the index, in bytes of the archive. With about 10 bytes per
 /// member, the index has 40 bytes per MiB of the archive.
 const INDEX_DISTANCE: u64 = 256 << 10;
-
-/// A compressor that writes into a file.
-trait Encoder: Write {
-    /// Writes the end of the compressed data.
-    fn finish(self: Box<Self>) -> io::Result<Sink>;
-}
-
-impl Encoder for GzEncoder<Sink> {
-    fn finish(self: Box<Self>) -> io::Result<Sink> {
-        (*self).finish()
-    }
-}
-
-impl Encoder for XzWriterMt<Sink> {
-    fn finish(self: Box<Self>) -> io::Result<Sink> {
-        (*self).finish()
-    }
-}
 
 impl Output {
     /// Creates an archive: `-` is standard output, `None` discards everything.
@@ -155,7 +138,8 @@ impl Output {
         let written = match &mut self.to {
             OutputTarget::Nowhere => Ok(()),
             OutputTarget::Plain(sink) => sink.write_all(bytes),
-            OutputTarget::Compressed(encoder) => encoder.write_all(bytes),
+            OutputTarget::Gzip(encoder) => encoder.write_all(bytes),
+            OutputTarget::Xz(encoder) => encoder.write_all(bytes),
             OutputTarget::Frames(frames) => frames.write_all(bytes),
         };
         written.map_err(|e| error(&self.path, e))
@@ -181,34 +165,33 @@ impl Output {
 
 impl OutputTarget {
     fn new(sink: Sink, format: Option<(Compression, u32)>) -> io::Result<OutputTarget> {
-        Ok(OutputTarget::Compressed(match format {
-            None => return Ok(OutputTarget::Plain(sink)),
+        Ok(match format {
+            None => OutputTarget::Plain(sink),
             Some((Compression::Gzip, level)) => {
-                Box::new(GzEncoder::new(sink, flate2::Compression::new(level)))
+                let level = flate2::Compression::new(level);
+                OutputTarget::Gzip(Box::new(GzEncoder::new(sink, level)))
             }
             Some((Compression::Xz, level)) => {
                 let mut options = XzOptions::with_preset(level);
                 options.set_block_size(NonZeroU64::new(XZ_BLOCK));
-                Box::new(XzWriterMt::new(sink, options, processors() as u32)?)
+                let encoder = XzWriterMt::new(sink, options, processors() as u32)?;
+                OutputTarget::Xz(Box::new(encoder))
             }
             Some((Compression::Zstd, level)) => {
-                return Ok(OutputTarget::Frames(Frames::new(
-                    sink,
-                    level as i32,
-                    processors(),
-                )));
+                OutputTarget::Frames(Frames::new(sink, level as i32, processors()))
             }
             Some((Compression::Bzip2 | Compression::Lz4, _)) => {
                 return Err(io::ErrorKind::Unsupported.into());
             }
-        }))
+        })
     }
 
     fn finish(self, index: Option<&[u8]>) -> io::Result<Option<Sink>> {
         let mut sink = match self {
             OutputTarget::Nowhere => return Ok(None),
             OutputTarget::Plain(sink) => sink,
-            OutputTarget::Compressed(encoder) => encoder.finish()?,
+            OutputTarget::Gzip(encoder) => (*encoder).finish()?,
+            OutputTarget::Xz(encoder) => (*encoder).finish()?,
             OutputTarget::Frames(frames) => frames.finish(index)?,
         };
         sink.sync()?;

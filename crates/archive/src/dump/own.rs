@@ -84,9 +84,7 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
     let cut: Vec<usize> = (0..rows.len()).filter(is_cut).collect();
     cut.into_iter()
         .for_each(|row| plan.set(row, PlanStep::Whole));
-    let mut path = Vec::new();
-    rows.path(dir, &mut path);
-    Some(Note::StateLeftOut(path))
+    Some(Note::StateLeftOut(rows.full_path(dir)))
 }
 
 /// Excludes the common parent directory of listed names, because restoring its attributes would
@@ -125,9 +123,7 @@ pub(super) fn leave_out_files<'a>(
     };
     let leave_out = |row: usize| {
         plan.set(row, PlanStep::LeftOut);
-        let mut path = Vec::new();
-        rows.path(row, &mut path);
-        Note::OwnFileLeftOut(path)
+        Note::OwnFileLeftOut(rows.full_path(row))
     };
     (0..rows.len()).filter(is_own).map(leave_out).collect()
 }

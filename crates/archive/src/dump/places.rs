@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::Warning;
+use base::path::or_dot;
 use catalog::rows::Rows;
 use gate::fs::{AtFlags, CWD, Open, Resolve, StatxMask, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
@@ -152,7 +153,7 @@ impl<R: Deref<Target = Rows>> OpenAncestors<R> {
         let top = match (source.open.get(), &source.path[..]) {
             (Some(open), _) => open.try_clone()?,
             (None, path) => {
-                let top = open_long(if path.is_empty() { b"." } else { path }, PLACE)?;
+                let top = open_long(or_dot(path), PLACE)?;
                 self.check(above, &stat(&top)?)?;
                 top
             }

@@ -138,7 +138,7 @@ impl<'a> MemberReader<'a> {
         const SHOWN: usize = 4096;
         let is_too_long = self.names.is_too_long(row);
         if is_too_long {
-            let mut path = self.path(row);
+            let mut path = self.work.rows.full_path(row);
             path.truncate(SHOWN);
             let warning = Warning::about(&path, WarningKind::LongName);
             self.work.diagnostics.warn(warning);
@@ -188,7 +188,8 @@ impl<'a> MemberReader<'a> {
                 }
                 // Keep a directory that was replaced: its entries may still be readable.
                 now if member.kind == MemberKind::Directory => {
-                    move_attributes(Member::default(), &mut member);
+                    (member.acl_access, member.acl_default) = (None, None);
+                    member.xattrs.clear();
                     match now {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
                         Err(why) => drop(self.missing(row, Gate::Statx, why)),
@@ -452,26 +453,22 @@ impl<'a> MemberReader<'a> {
         true
     }
 
-    fn path(&self, row: usize) -> Vec<u8> {
-        let mut path = Vec::new();
-        self.work.rows.path(row, &mut path);
-        path
-    }
-
     fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
-        let warning = Warning::failed(&self.path(row), gate, errno, kind);
+        let warning = Warning::failed(&self.work.rows.full_path(row), gate, errno, kind);
         self.work.diagnostics.warn(warning);
     }
 
     fn warn(&self, row: usize, kind: WarningKind) {
-        let warning = Warning::about(&self.path(row), kind);
+        let warning = Warning::about(&self.work.rows.full_path(row), kind);
         self.work.diagnostics.warn(warning);
     }
 
     /// Warns of a row that could not be dumped.
     fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> RowOutcome {
-        let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
-        self.work.diagnostics.warn(warning);
+        let DumpInput {
+            rows, diagnostics, ..
+        } = self.work;
+        diagnostics.warn(why.warning(&rows.full_path(row), rows.kind(row), gate));
         RowOutcome::Missing
     }
 
@@ -537,10 +534,4 @@ impl MemberOffsets {
 fn pad(bytes: &mut Vec<u8>, len: u64) {
     let missing = len.next_multiple_of(pax::BLOCK as u64) - len;
     bytes.resize(bytes.len() + missing as usize, 0);
-}
-
-fn move_attributes(from: Member, to: &mut Member) {
-    to.acl_access = from.acl_access;
-    to.acl_default = from.acl_default;
-    to.xattrs = from.xattrs;
 }

@@ -83,16 +83,12 @@ impl Window {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, WindowState> {
-        self.state.lock()
-    }
-
     /// The next rows to read, and their ticket; `None` when there are no more rows.
     pub(crate) fn take(
         &self,
         DumpInput { rows, plan, .. }: DumpInput<'_>,
     ) -> Option<(u64, Range<usize>)> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
             state = self.wait_for_room(state);
         }
@@ -144,7 +140,7 @@ impl Window {
     }
 
     fn put(&self, ticket: u64, load: ArchiveChunk, is_last: bool) -> MutexGuard<'_, WindowState> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.bytes += load.bytes.len();
         if let Some(slot) = state.slot(ticket) {
             slot.loads.push_back(load);
@@ -182,12 +178,12 @@ impl Window {
 
     /// An empty chunk, with a reused buffer if there is one.
     pub(crate) fn empty(&self) -> ArchiveChunk {
-        self.state().empty()
+        self.state.lock().empty()
     }
 
     /// Waits for the next chunk in order. `None` after the last chunk, and when a reader panicked.
     pub(crate) fn next(&self) -> Option<ArchiveChunk> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if state.is_stopped {
                 return None;
@@ -215,7 +211,7 @@ impl Window {
     /// Keeps the buffer of a written chunk for reuse.
     pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
         bytes.clear();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.spare_bytes + bytes.capacity() <= ROOM {
             state.spare_bytes += bytes.capacity();
             state.spare.push(bytes);
@@ -224,7 +220,7 @@ impl Window {
 
     /// Wakes and ends all waiting threads: the writer failed, or a reader panicked.
     pub(crate) fn stop(&self) {
-        self.state().is_stopped = true;
+        self.state.lock().is_stopped = true;
         self.room.notify_all();
         self.ready.notify_all();
     }

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::Warning;
-use base::path::components;
+use base::path::{components, or_dot};
 use catalog::part::relative;
 use catalog::rows::{Collector, Source};
 use gate::fs::{AtFlags, Open, Resolve, statx};
@@ -190,7 +190,7 @@ pub(super) fn collect_listed<'a>(
 
 /// Opens the common parent directory of all names.
 fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
-    let path: &[u8] = if root.is_empty() { b"." } else { root };
+    let path = or_dot(root);
     let fail =
         |errno| mounts::Error::at(mounts::ErrorKind::OpenDirectory, path, Gate::Openat, errno);
     // O_PATH is enough to look up names, but does not allow the ioctl for the file system's UUID,

@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::Warning;
+use base::path::or_dot;
 use catalog::part::relative;
 use catalog::rows::{Collector, Rows, Source};
 use gate::attribution::{self, Function};
@@ -329,9 +330,7 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
     let top = match source.open.get() {
         Some(open) => &**open,
         None => {
-            let path = &source.path[..];
-            let path = if path.is_empty() { b"." } else { path };
-            reopened = open_long(path, Open::PATH | Open::DIRECTORY)?;
+            reopened = open_long(or_dot(&source.path), Open::PATH | Open::DIRECTORY)?;
             &reopened
         }
     };

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use base::path::trim_slashes;
 use base::{Warning, path};
 use catalog::remote;
-use gate::file::Reader;
 use gate::fs::{AtFlags, Attributes, Open, StatxMask};
 use gate::long::{c_string, open_long, split_path, statx_long};
 use gate::{Errno, Fd, Gate};
@@ -25,6 +24,7 @@ use crate::increment::history::{History, Lock, absolute_state};
 use crate::increment::levels::Level;
 use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
+use crate::passwd::read_head;
 use crate::plan::in_archive;
 
 /// The options for choosing the names and the levels of dumps in a state directory.
@@ -161,12 +161,7 @@ fn check_mounted(state: &[u8]) -> Result<()> {
     let Some(place) = mounts::root::absolute(state).or_else(above) else {
         return Ok(());
     };
-    let Ok(file) = Reader::open(b"/etc/fstab") else {
-        return Ok(());
-    };
-    let mut text = vec![0; file.len().min(MOST) as usize];
-    let read = file.read_at(0, &mut text).unwrap_or_default();
-    for line in text[..read].split(|&byte| byte == b'\n') {
+    for line in read_head(b"/etc/fstab", MOST).split(|&byte| byte == b'\n') {
         let Some(mount_point) = mount_point(line) else {
             continue;
         };
@@ -348,10 +343,7 @@ fn source_name(source: &[u8]) -> String {
     const MOST: usize = 100;
     let last = |path: &[u8]| base::path::components(path).last().map(<[u8]>::to_vec);
     let given = last(source).filter(|name| name != b"..");
-    let name = given.or_else(|| {
-        let here = if source.is_empty() { b"." } else { source };
-        last(&mounts::root::absolute(here)?)
-    });
+    let name = given.or_else(|| last(&mounts::root::absolute(path::or_dot(source))?));
     let mut safe = String::new();
     for c in String::from_utf8_lossy(&name.unwrap_or_default()).chars() {
         let is_safe = c.is_alphanumeric() || matches!(c, '_' | '-' | '.') && !safe.is_empty();

@@ -1,5 +1,6 @@
 //! The base of an increment: the catalog of an earlier dump.
 
+use base::path::or_dot;
 use catalog::columns::{DIR, MODE, NAME, TOP};
 use catalog::compare::OldName;
 use catalog::part::Part;
@@ -153,10 +154,7 @@ impl Base {
             if let Err(other) = checked {
                 return Err(self.refused(ErrorKind::ReplacedSource {
                     is_other_file_system: other == OtherRoot::FileSystem,
-                    source_path: match &source.path[..] {
-                        b"" => b".".to_vec(),
-                        path => path.to_vec(),
-                    },
+                    source_path: or_dot(&source.path).to_vec(),
                 }));
             }
         }

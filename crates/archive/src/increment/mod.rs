@@ -21,6 +21,7 @@ pub mod unread;
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{self, CollectOptions, GatherReason, Gathered, engines};
+use crate::list::is_within;
 use crate::plan::{LinkedFiles, ListedName, Plan, PlanStep};
 use ::base::path::components;
 use ::base::pool::both;
@@ -300,8 +301,7 @@ pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> R
 pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
     for nested in nested_sources(rows) {
         if nested.missing.is_some() && rows.kind(nested.row) == FileType::Symlink {
-            let mut symlink = Vec::new();
-            rows.path(nested.row, &mut symlink);
+            let symlink = rows.full_path(nested.row);
             let kind = ErrorKind::SourceBehindSymlink { symlink };
             return Err(Error::new(Action::DumpSource, &nested.inner.path, kind));
         }
@@ -330,7 +330,7 @@ fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
     for (name, outer) in &named {
         for (inner_name, inner) in &named {
             let mut row = outer.rows.start;
-            if row == inner.rows.start || !unread::is_in(inner_name, name) {
+            if row == inner.rows.start || !is_within(inner_name, name) {
                 continue;
             }
             let mut missing = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::path::trim_slashes;
+use base::path::{or_dot, trim_slashes};
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
@@ -21,7 +21,7 @@ use crate::list;
 use crate::plan::in_archive;
 
 /// The record of a dump in a state directory.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DumpRecord {
     /// When the dump began.
     #[serde(with = "stored::StoredTime")]
@@ -47,7 +47,7 @@ pub struct DumpRecord {
         skip_serializing_if = "Option::is_none",
         with = "stored::archive_id"
     )]
-    pub(super) id: Option<ArchiveId>,
+    pub(crate) id: Option<ArchiveId>,
     /// The record is in an object store, but the archive is a local file, or an object without id
     /// in a different bucket. Such archives are never touched: write access to the store must not
     /// decide about them.
@@ -71,7 +71,7 @@ pub struct DumpRecord {
     /// The archive's name was chosen by fathom, in the state directory, and its
     /// [catalog](catalog_of) is kept beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_named: bool,
+    pub is_named: bool,
     /// Whether the archive belongs to no dump: the next dump or removal deletes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_leaving: bool,
@@ -136,21 +136,13 @@ impl DumpRecord {
         let mut record = DumpRecord {
             date,
             level,
-            archive: None,
-            bytes: 0,
-            modified: Time::default(),
             entries,
             unread,
             id: written.archive,
-            is_elsewhere: false,
-            shares_second: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
             roots: written.roots.clone(),
-            nth: 0,
-            is_named: false,
-            is_leaving: false,
-            is_damaged: false,
+            ..DumpRecord::default()
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
             let object =
@@ -174,23 +166,11 @@ impl DumpRecord {
     /// id.
     pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
         DumpRecord {
-            date: Time::default(),
-            level: 0,
             archive: Some(archive),
-            bytes: 0,
-            modified: Time::default(),
-            entries: 0,
-            unread: UnreadEntries::default(),
             id: Some(id),
-            is_elsewhere: false,
-            shares_second: false,
-            catalog: String::new(),
-            base: None,
-            roots: Vec::new(),
-            nth: 0,
             is_named: true,
             is_leaving: true,
-            is_damaged: false,
+            ..DumpRecord::default()
         }
     }
 
@@ -213,8 +193,7 @@ impl DumpRecord {
             path => list::plain(path).into_owned(),
         };
         let joined = |root: &Root, rest: &[u8]| {
-            let name = joined(in_archive(&root.path), &list::plain(rest));
-            if name.is_empty() { b".".to_vec() } else { name }
+            or_dot(&joined(in_archive(&root.path), &list::plain(rest))).to_vec()
         };
         if !path.starts_with(b"/") {
             let is_named = |root: &Root| is_below(&path, in_archive(&root.path));
@@ -328,16 +307,6 @@ impl DumpRecord {
         }
     }
 
-    /// Whether the archive's name was chosen by fathom, in the state directory.
-    pub fn is_named(&self) -> bool {
-        self.is_named
-    }
-
-    /// The id stored in the archive.
-    pub(crate) fn id(&self) -> Option<ArchiveId> {
-        self.id
-    }
-
     /// Opens the archive for a restore, and checks that it contains the recorded id. If the record
     /// has no id, the file's owner must be trusted. `None` for an object in a store.
     ///
@@ -345,24 +314,20 @@ impl DumpRecord {
     /// The archive cannot be opened, or the file is a different one.
     pub(crate) fn open(&self, archive: &[u8]) -> Result<Option<Arc<Fd>>> {
         let error = |kind: ErrorKind| Error::new(Action::OpenArchive, archive, kind);
-        let other = || {
-            error(ErrorKind::ArchiveGone {
-                archive: archive.to_vec(),
-                is_replaced: true,
-            })
-        };
-        let file = match remote::is_remote(archive) {
-            true => None,
-            false => {
-                let file = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
-                if self.id.is_none() {
-                    trusted::check(&file).map_err(|kind| error(kind.into()))?;
-                }
-                Some(Arc::new(file))
+        let mut file = None;
+        if !remote::is_remote(archive) {
+            let opened = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
+            if self.id.is_none() {
+                trusted::check(&opened).map_err(|kind| error(kind.into()))?;
             }
-        };
+            file = Some(Arc::new(opened));
+        }
         if !self.is_archive(archive, file.as_ref()).map_err(error)? {
-            return Err(other());
+            let (archive, is_replaced) = (archive.to_vec(), true);
+            return Err(error(ErrorKind::ArchiveGone {
+                archive,
+                is_replaced,
+            }));
         }
         // Rewind, since reading the id moved the file offset.
         let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));

@@ -1,10 +1,11 @@
 //! The entries that a dump could not read, and which earlier dumps contain them.
 
 use base::Warning;
-use base::path::{components, split};
+use base::path::split;
 use catalog::stored;
 use serde::{Deserialize, Serialize};
 
+use crate::list::{is_within, plain};
 use crate::plan::member_name;
 use crate::warning::is_loss;
 
@@ -75,28 +76,21 @@ impl UnreadEntries {
     /// Whether an entry, or a directory above it, is unread. An empty name stands for the whole
     /// tree.
     fn has(&self, name: &[u8]) -> bool {
-        self.names.iter().any(|unread| is_in(name, &unread.path))
+        self.names
+            .iter()
+            .any(|unread| is_within(name, &unread.path))
     }
 
     /// Unread entries at or below a directory.
     fn below(&self, name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         let all = self.names.iter().map(|unread| unread.path.clone());
-        all.filter(|unread| is_in(unread, name))
+        all.filter(|unread| is_within(unread, name))
     }
 }
 
 /// The member name of a path, normalized: without `.` and repeated slashes.
 pub(super) fn name(path: &[u8]) -> Vec<u8> {
-    let parts: Vec<&[u8]> = components(member_name(path)).collect();
-    parts.join(&b'/')
-}
-
-/// Whether a name equals that of a directory, or is below it.
-pub(super) fn is_in(name: &[u8], dir: &[u8]) -> bool {
-    match name.strip_prefix(dir) {
-        Some(rest) => dir.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
-        None => false,
-    }
+    plain(member_name(path)).into_owned()
 }
 
 /// Finds the dumps with the last data of every entry, from the unread entries of each dump, newest

@@ -129,6 +129,10 @@ pub(super) fn check_format(head: &[u8]) -> Result<(), NotArchive> {
 }
 
 impl InputSource {
+    pub(super) fn is_zstd(&self) -> bool {
+        matches!(self, InputSource::Compressed(from) if from.format() == Compression::Zstd)
+    }
+
     pub(super) fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         match self {
             InputSource::File { fd, at, .. } => {

@@ -12,7 +12,7 @@ use ondisk::pax::Member;
 
 use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::no_target;
-use super::name::Renames;
+use super::name::{Renames, after};
 use super::not_restored::{Failure, NotRestored, RestoreFailure};
 use super::restorer::Restorer;
 use crate::error::Error;
@@ -36,9 +36,7 @@ pub(super) fn in_archive_before<T>(
     for target in targets {
         target.before = u64::MAX;
         for (old, new) in renames.iter().rev() {
-            if let Some(rest @ ([] | [b'/', ..])) = target.name.strip_prefix(&new[..]) {
-                target.name = [old, rest].concat();
-            }
+            target.name = after(std::mem::take(&mut target.name), new, old);
         }
     }
     Some(earlier)

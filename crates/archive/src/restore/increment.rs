@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::directory::each_entry;
-use base::path::split;
+use base::path::{or_dot, split};
 use gate::file::renameat2;
 use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
@@ -18,6 +18,7 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
+use super::maker::attributes;
 use super::name::{Renames, after, clean};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::restored;
@@ -44,7 +45,7 @@ impl Restorer<'_> {
         for (code, name) in entries {
             let done = match code {
                 Code::X => {
-                    let dir = clean(if name.is_empty() { b"." } else { name });
+                    let dir = clean(or_dot(name));
                     dir.map_err(|why| NotRestored::BadRename(why).into())
                         .and_then(|dir| self.free_name(&dir.path))
                         .map(|free| temporary = Some(free))
@@ -119,12 +120,7 @@ impl Restorer<'_> {
         let names = c_string(old)
             .and_then(|old| Ok((old, c_string(new)?)))
             .map_err(|e| failed(Gate::Renameat2, e))?;
-        let seen = match statx(
-            &old_dir,
-            &names.0,
-            AtFlags::SYMLINK_NOFOLLOW,
-            StatxMask::BASIC_STATS,
-        ) {
+        let seen = match attributes(&old_dir, &names.0) {
             Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
@@ -232,8 +228,7 @@ impl Restorer<'_> {
         if let Some((first, others)) = missing.split_first() {
             let entries = (*first, others.len() as u64);
             let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
-            let path = if path.is_empty() { b"." } else { path };
-            self.maker.remarks.warn(path, reason);
+            self.maker.remarks.warn(or_dot(path), reason);
         }
         let most_open = self.trail.most_open();
         for entry in present.iter().filter(|entry| !entry.stays) {
@@ -360,8 +355,9 @@ pub(super) fn renames(text: &[u8]) -> Renames {
             Code::R => from = key(name),
             Code::T => {
                 let (old, new) = (std::mem::take(&mut from), key(name));
+                let renamed = |name, (old, new): &(Vec<u8>, Vec<u8>)| after(name, old, new);
                 let is_known =
-                    renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
+                    renames.len() < FEW && renames.iter().fold(old.clone(), renamed) == new;
                 let size = bytes + old.len() + new.len();
                 if !is_known && renames.len() < MOST && size <= BYTES {
                     bytes = size;

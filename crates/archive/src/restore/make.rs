@@ -70,7 +70,7 @@ impl Restorer<'_> {
         name: &CStr,
         path: &[u8],
     ) -> Result<(Fd, bool), Failure> {
-        let opening = |reason| move |e| Failure::call(Gate::Openat2, e, reason);
+        let failed = |gate, errno, reason| Err(Failure::call(gate, errno, reason));
         for _ in 0..TRIES {
             match self.open_directory(here, name, true) {
                 Ok((fd, ..)) => return Ok((fd, false)),
@@ -80,27 +80,19 @@ impl Restorer<'_> {
                     match unlinkat(here, name) {
                         Ok(()) => self.maker.remarks.count_gone(seen),
                         Err(Errno::ENOENT | Errno::EISDIR) => {}
-                        Err(e) => {
-                            return Err(Failure::call(Gate::Unlinkat, e, NotRestored::InTheWay));
-                        }
+                        Err(e) => return failed(Gate::Unlinkat, e, NotRestored::InTheWay),
                     }
                 }
-                Err(e) => return Err(opening(NotRestored::DirectoryNotOpened)(e)),
+                Err(e) => return failed(Gate::Openat2, e, NotRestored::DirectoryNotOpened),
             }
             match mkdirat(here, name, ALL) {
                 Ok(()) => match open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN) {
                     Ok(fd) => return Ok((fd, true)),
                     Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR) => {}
-                    Err(e) => return Err(opening(NotRestored::NewDirectoryNotOpened)(e)),
+                    Err(e) => return failed(Gate::Openat2, e, NotRestored::NewDirectoryNotOpened),
                 },
                 Err(Errno::EEXIST) => {}
-                Err(e) => {
-                    return Err(Failure::call(
-                        Gate::Mkdirat,
-                        e,
-                        NotRestored::DirectoryNotMade,
-                    ));
-                }
+                Err(e) => return failed(Gate::Mkdirat, e, NotRestored::DirectoryNotMade),
             }
         }
         Err(NotRestored::NameTaken.into())

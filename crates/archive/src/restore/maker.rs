@@ -205,7 +205,7 @@ impl<'a> Maker<'a> {
         // If the name is already a link to the same file, removing it could delete the last link.
         let is_same = |here: &Fd| {
             let inode = |dir: &Fd, name: &CStr| {
-                let seen = attributes(dir, name)?;
+                let seen = attributes(dir, name).ok()?;
                 Some((seen.dev, seen.ino))
             };
             inode(from, &file).is_some_and(|target| inode(here, name) == Some(target))
@@ -252,10 +252,8 @@ impl<'a> Maker<'a> {
                     let _ = syncfs(here); // a failure shows in the next attempt
                 }
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => {
-                    let seen = entry
-                        .is_replacement
-                        .then(|| attributes(here, name))
-                        .flatten();
+                    let is_ours = entry.is_replacement;
+                    let seen = is_ours.then(|| attributes(here, name).ok()).flatten();
                     clear(here, name)?;
                     self.remarks.count_gone(seen);
                 }
@@ -297,13 +295,8 @@ fn clear(here: &Fd, name: &CStr) -> Result<(), Failure> {
     done.map_err(|e| Failure::call(Gate::Unlinkat, e, reason))
 }
 
-/// The attributes of an entry; `None` if there is none, or they cannot be read.
-pub(super) fn attributes(here: &Fd, name: &CStr) -> Option<Statx> {
-    statx(
-        here,
-        name,
-        AtFlags::SYMLINK_NOFOLLOW,
-        StatxMask::BASIC_STATS,
-    )
-    .ok()
+/// The attributes of an entry, without following a symlink.
+pub(super) fn attributes(here: &Fd, name: &CStr) -> gate::Result<Statx> {
+    const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+    statx(here, name, ITSELF, StatxMask::BASIC_STATS)
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use archives::Archives;
-use base::path::split;
+use base::path::{or_dot, split};
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
@@ -114,9 +114,10 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(RestoreStep),
 ) -> Result<RestoreSummary, Error> {
-    let chosen = SelectedPaths::new(&options.paths)?.with_stripped(options.strip_components);
-    let chosen = chosen.without_devices(!options.kept.devices);
-    let mut chosen = chosen.without_mounts(options.silent.clone());
+    let mut chosen = SelectedPaths::new(&options.paths)?;
+    chosen.stripped = options.strip_components;
+    chosen.skips_devices = !options.kept.devices;
+    chosen.silent.clone_from(&options.silent);
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
         && are_chain
@@ -244,7 +245,7 @@ fn check_empty(
         return Ok(());
     };
     let kind = ErrorKind::NotEmpty {
-        entry: if path.is_empty() { b".".to_vec() } else { path },
+        entry: or_dot(&path).to_vec(),
         are_chain: archives.are_chain,
     };
     Err(Error::new(Action::RestoreInto, &options.dir, kind))

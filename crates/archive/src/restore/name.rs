@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::directory::each_entry;
-use base::path::{below, components, split, trim_slashes};
+use base::path::{below, components, or_dot, split, trim_slashes};
 use gate::Fd;
 use gate::fs::{AtFlags, FileType, Open, StatxMask};
 use gate::long::{open_beneath, statx_long};
@@ -19,6 +19,7 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
+use crate::list::{is_within, plain};
 use crate::pattern::Pattern;
 use crate::route::Region;
 
@@ -42,18 +43,11 @@ pub(super) fn clean(raw: &[u8]) -> Result<ArchiveName, BadName> {
     if raw.contains(&0) {
         return Err(BadName::Nul);
     }
-    let mut path = Vec::with_capacity(raw.len());
-    for part in components(raw) {
-        if part == b".." {
-            return Err(BadName::DotDot);
-        }
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(part);
+    if components(raw).any(|part| part == b"..") {
+        return Err(BadName::DotDot);
     }
     Ok(ArchiveName {
-        path,
+        path: plain(raw).into_owned(),
         was_absolute: raw.starts_with(b"/"),
     })
 }
@@ -98,9 +92,10 @@ pub(super) struct SelectedPaths {
     patterns: Vec<(Pattern, usize)>,
     /// For each PATH with wildcards the directory above its matches; any other PATH itself.
     trees: Vec<Vec<u8>>,
-    /// Number of leading components to remove from names; only with a single archive.
-    stripped: usize,
-    skips_devices: bool,
+    /// Number of leading components to remove from restored names; only with a single archive.
+    /// PATHs still refer to the names in the archive.
+    pub(super) stripped: usize,
+    pub(super) skips_devices: bool,
     /// Names of skipped devices.
     devices: HashSet<Vec<u8>>,
     /// The renames of each archive, where known.
@@ -116,7 +111,7 @@ pub(super) struct SelectedPaths {
     /// Whether members may be lost, because an archive is damaged.
     pub(super) is_incomplete: bool,
     /// Paths below DIR of mounts that do not answer.
-    silent: Vec<Vec<u8>>,
+    pub(super) silent: Vec<Vec<u8>>,
 }
 
 impl SelectedPaths {
@@ -146,23 +141,6 @@ impl SelectedPaths {
             trees,
             ..SelectedPaths::default()
         })
-    }
-
-    /// Removes leading components from restored names. PATHs still refer to the names in the
-    /// archive.
-    pub(super) fn with_stripped(self, stripped: usize) -> SelectedPaths {
-        SelectedPaths { stripped, ..self }
-    }
-
-    pub(super) fn without_devices(self, skips_devices: bool) -> SelectedPaths {
-        SelectedPaths {
-            skips_devices,
-            ..self
-        }
-    }
-
-    pub(super) fn without_mounts(self, silent: Vec<Vec<u8>>) -> SelectedPaths {
-        SelectedPaths { silent, ..self }
     }
 
     /// Checks that a path below DIR is on no mount that does not answer: a system call there could
@@ -304,7 +282,11 @@ impl SelectedPaths {
     /// # Errors
     /// The first PATH that is in no archive.
     pub(super) fn check_paths(&mut self, archives: &[Vec<u8>]) -> Result<(), Error> {
-        let is_met = self.find_members(archives);
+        let is_complete = self.read_members(archives, |own, member| {
+            let name = clean(&member.path);
+            let is_new = name.is_ok_and(|name| own.restored_name(&name.path).is_some());
+            is_new && own.given.iter().all(|(_, is_met)| *is_met)
+        });
         self.turn = 0;
         self.find_places();
         let mut given = self.given.iter_mut();
@@ -312,7 +294,7 @@ impl SelectedPaths {
         self.given
             .iter_mut()
             .for_each(|(_, is_met)| *is_met = false);
-        match missed.filter(|_| is_met == Some(false)) {
+        match missed.filter(|_| is_complete == Some(true)) {
             None => Ok(()),
             Some(path) => {
                 let seen = statx_long(&path, AtFlags::empty(), StatxMask::TYPE);
@@ -325,9 +307,8 @@ impl SelectedPaths {
 
     /// Whether a path below DIR is a directory with entries, on a mount that answers.
     pub(super) fn is_filled(&self, dir: &Fd, path: &[u8]) -> bool {
-        let at = if path.is_empty() { b"." } else { path };
-        self.check_mount(path).is_ok()
-            && open_beneath(dir.as_fd(), at, Open::SCAN).is_ok_and(|here| !is_empty(&here))
+        let open = || open_beneath(dir.as_fd(), or_dot(path), Open::SCAN);
+        self.check_mount(path).is_ok() && open().is_ok_and(|here| !is_empty(&here))
     }
 
     pub(super) fn has_wildcards(&self) -> bool {
@@ -361,9 +342,8 @@ impl SelectedPaths {
             .cloned()
             .collect();
         conflicts.extend(purged.into_iter().filter(|path| {
-            let at = if path.is_empty() { b"." } else { &path[..] };
             let mut is_lost = false;
-            if let Ok(here) = open_beneath(dir.as_fd(), at, Open::SCAN) {
+            if let Ok(here) = open_beneath(dir.as_fd(), or_dot(path), Open::SCAN) {
                 // A directory that cannot be read is not purged.
                 let _ = each_entry(&here, |entry| {
                     let whole = joined(path, entry.name.to_bytes());
@@ -380,32 +360,21 @@ impl SelectedPaths {
     /// from which increments remove unlisted entries.
     fn find_matches(&mut self, archives: &[Vec<u8>], dir: &Fd) -> Option<(NameSet, NameSet)> {
         let (mut names, mut purged) = (NameSet::new(), NameSet::new());
-        for archive in archives {
-            if !is_regular(archive) {
-                return None;
+        self.read_members(archives, |own, member| {
+            let name = clean(&member.path).ok();
+            let Some(place) = name.and_then(|name| own.place(&name.path)) else {
+                return false;
+            };
+            if let Some(name) = own.matched(&place)
+                && !names.contains(name)
+            {
+                names.insert(name.to_vec());
             }
-            let mut input = Input::open(archive).ok()?;
-            if let Some(regions) = self.regions() {
-                input.narrow(regions);
+            if own.turn > 0 && member.dumpdir.is_some() && own.is_filled(dir, &place) {
+                purged.insert(place);
             }
-            while let Some(member) = input.next_or_resume().ok()? {
-                let place = clean(&member.path)
-                    .ok()
-                    .and_then(|name| self.place(&name.path));
-                let Some(place) = place else {
-                    continue;
-                };
-                if let Some(name) = self.matched(&place)
-                    && !names.contains(name)
-                {
-                    names.insert(name.to_vec());
-                }
-                if self.turn > 0 && member.dumpdir.is_some() && self.is_filled(dir, &place) {
-                    purged.insert(place);
-                }
-            }
-            self.next_archive();
-        }
+            false
+        })?;
         Some((names, purged))
     }
 
@@ -468,9 +437,13 @@ impl SelectedPaths {
         is_known.then_some(regions)
     }
 
-    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read
-    /// completely.
-    fn find_members(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
+    /// Passes the members of archives to `take`, until it returns `true`. Returns whether no member
+    /// is lost; `None` if an archive cannot be read twice or to its end.
+    fn read_members(
+        &mut self,
+        archives: &[Vec<u8>],
+        mut take: impl FnMut(&mut SelectedPaths, &Member) -> bool,
+    ) -> Option<bool> {
         let mut is_complete = true;
         for archive in archives {
             if !is_regular(archive) {
@@ -481,17 +454,15 @@ impl SelectedPaths {
                 input.narrow(regions);
             }
             while let Some(member) = input.next_or_resume().ok()? {
-                let name = clean(&member.path);
-                let is_new = name.is_ok_and(|name| self.restored_name(&name.path).is_some());
-                if is_new && self.given.iter().all(|(_, is_met)| *is_met) {
-                    return Some(true);
+                if take(self, &member) {
+                    return Some(is_complete);
                 }
             }
             let defects = input.take_defects();
             is_complete &= !defects.iter().any(|it| it.damage.is_loss());
             self.next_archive();
         }
-        is_complete.then_some(false)
+        Some(is_complete)
     }
 
     /// The final name of a normalized name, if it was selected.
@@ -593,9 +564,9 @@ impl SelectedPaths {
     }
 }
 
-/// The name of a file after a rename.
-pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
-    match name.strip_prefix(&old[..]) {
+/// The name of a file after a rename of the directory `old`.
+pub(super) fn after(name: Vec<u8>, old: &[u8], new: &[u8]) -> Vec<u8> {
+    match name.strip_prefix(old) {
         Some(rest @ ([] | [b'/', ..])) => [new, rest].concat(),
         _ => name,
     }
@@ -688,11 +659,6 @@ pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
         .filter(move |(_, b)| **b == slash)
         .map(|(at, _)| at);
     std::iter::once(path.len()).chain(above).chain([0])
-}
-
-/// Whether a normalized name equals `dir`, or is below it.
-fn is_within(path: &[u8], dir: &[u8]) -> bool {
-    dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
 }
 
 /// Whether all renames of an increment were read, once a directory of it was: fathom lists them in

@@ -152,6 +152,15 @@ impl NotRestored {
             false => NotRestored::MissingEntries { first, others },
         }
     }
+
+    /// Whether one warning covers all members with the same reason and errno.
+    pub(super) fn is_warned_of_once(&self) -> bool {
+        use NotRestored::{Acl, KeptAfterRename, Mode, Owner, StaleXattrs, Times, Xattrs};
+        matches!(
+            self,
+            Owner | Mode | Times | Xattrs(_) | StaleXattrs | Acl | KeptAfterRename
+        )
+    }
 }
 
 fn missing(first: &[u8], others: u64) -> String {
@@ -160,17 +169,6 @@ fn missing(first: &[u8], others: u64) -> String {
         0 => format!("'{first}'"),
         1 => format!("'{first}' and 1 other"),
         others => format!("'{first}' and {others} others"),
-    }
-}
-
-impl NotRestored {
-    /// Whether one warning covers all members with the same reason and errno.
-    pub(super) fn is_warned_of_once(&self) -> bool {
-        use NotRestored::{Acl, KeptAfterRename, Mode, Owner, StaleXattrs, Times, Xattrs};
-        matches!(
-            self,
-            Owner | Mode | Times | Xattrs(_) | StaleXattrs | Acl | KeptAfterRename
-        )
     }
 }
 

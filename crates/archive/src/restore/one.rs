@@ -7,11 +7,12 @@
 use std::io::Write;
 
 use base::Warning;
+use base::path::below;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 
 use super::increment::renames;
-use super::name::clean;
+use super::name::{after, clean};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::record::DumpRecord;
 use crate::input::{ChecksumStatus, Input};
@@ -62,19 +63,11 @@ pub fn write_file(
         }
         if nth > 0 {
             for (old, new) in read_renames(dump, &archive)?.into_iter().rev() {
-                if let Some(rest) = below(&now, &new) {
-                    now = [&old, rest].concat();
-                }
+                now = after(now, &new, &old);
             }
         }
     }
     Err(error(ErrorKind::NotInDump))
-}
-
-/// The rest of a name after a directory that it equals or is below.
-fn below<'a>(name: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
-    let rest = name.strip_prefix(dir)?;
-    matches!(rest, [] | [b'/', ..]).then_some(rest)
 }
 
 /// The renames of an increment, which precede its members.
@@ -119,7 +112,7 @@ fn look_in(
                 _ => return Err(error(ErrorKind::NotPlainFile)),
             }
         } else if let Some(list) = &member.dumpdir
-            && let Some([b'/', rest @ ..]) = below(name, &path)
+            && let Some(rest) = below(&path, name)
             && !lists(
                 list,
                 rest.split(|byte| *byte == b'/').next().unwrap_or_default(),

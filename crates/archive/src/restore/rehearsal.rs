@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::directory::each_entry;
-use base::path::split;
+use base::path::{or_dot, split};
 use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
@@ -656,9 +656,4 @@ impl Rehearsal<'_> {
         });
         present
     }
-}
-
-/// A path to display: `.` for DIR itself.
-fn or_dot(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
 }

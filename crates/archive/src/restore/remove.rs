@@ -232,10 +232,8 @@ pub(super) fn restored(
     here: &Fd,
     name: &CStr,
 ) -> Option<Statx> {
-    match created.has(path) {
-        true => attributes(here, name),
-        false => None,
-    }
+    let is_ours = created.has(path);
+    is_ours.then(|| attributes(here, name).ok()).flatten()
 }
 
 /// Opens a directory to be emptied, on the same mount only. If the directory's mode denies access

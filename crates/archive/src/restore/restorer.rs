@@ -17,7 +17,7 @@ use walk::moment::{Granularity, may_be_since};
 use super::attributes::{DeferredAttributes, InheritedAttributes, change_mode};
 use super::created::CreatedPaths;
 use super::entry::{DirectoryState, NewEntry, OpenDirectory, UnresolvedLink};
-use super::maker::Maker;
+use super::maker::{Maker, attributes};
 use super::name::SelectedPaths;
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreSummary;
@@ -301,12 +301,7 @@ impl<'a> Restorer<'a> {
         let open = || open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN);
         match open() {
             Err(Errno::EACCES) if !self.maker.rights.is_root => {
-                let seen = statx(
-                    here,
-                    name,
-                    AtFlags::SYMLINK_NOFOLLOW,
-                    StatxMask::BASIC_STATS,
-                )?;
+                let seen = attributes(here, name)?;
                 if seen.file_type != FileType::Directory || !lets_in(&seen) {
                     return Err(Errno::EACCES);
                 }

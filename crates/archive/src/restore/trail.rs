@@ -8,6 +8,8 @@ use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_beneath;
 
+use crate::list::relative;
+
 /// Maximum number of open directories: more would save nothing.
 pub(super) const MOST_OPEN: usize = 64;
 
@@ -56,14 +58,7 @@ impl<T> DirectoryStack<T> {
 
     /// The path of a directory relative to the current one, if it equals that or is below it.
     pub(super) fn rest<'a>(&self, dir: &'a [u8]) -> Option<&'a [u8]> {
-        if self.path.is_empty() {
-            return Some(dir);
-        }
-        match dir.strip_prefix(&self.path[..])? {
-            [] => Some(b""),
-            [b'/', rest @ ..] => Some(rest),
-            _ => None,
-        }
+        relative(dir, &self.path)
     }
 
     pub(super) fn push(&mut self, name: &[u8], fd: Arc<Fd>, data: T) {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
+use base::path::or_dot;
 use gate::Fd;
 use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
@@ -21,6 +22,7 @@ use super::entry::{DirectoryDefaults, NewEntry, OpenDirectory};
 use super::maker::Maker;
 use super::report::{Counts, RestoreMessages};
 use super::room::DescriptorShares;
+use crate::list::{is_within, relative};
 
 /// Maximum number of entries in a batch, and of their bytes.
 const BATCH: (usize, u64) = (64, 256 << 10);
@@ -38,22 +40,13 @@ struct BatchNames {
 impl BatchNames {
     /// Whether the batch's directory is `dir`, or below it.
     fn is_at_or_below(&self, dir: &[u8]) -> bool {
-        self.dir == dir || relative(&self.dir, dir).is_some()
+        is_within(&self.dir, dir)
     }
 
     /// Whether the batch affects a component of a path: the path itself or one of its ancestors.
     fn has_part_of(&self, path: &[u8]) -> bool {
         let name = relative(path, &self.dir).and_then(|rest| rest.split(|&b| b == b'/').next());
         name.is_some_and(|name| self.names.contains(&number_of(name)))
-    }
-}
-
-/// The path relative to a directory above it.
-fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
-    match path.strip_prefix(dir)? {
-        rest if dir.is_empty() => Some(rest),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
     }
 }
 
@@ -131,10 +124,7 @@ impl Maker<'_> {
         }
         if let Some((number, late)) = batch.late {
             self.remarks.set_member(number);
-            let path = match &batch.affected.dir[..] {
-                b"" => b".",
-                path => path,
-            };
+            let path = or_dot(&batch.affected.dir);
             late.set_deferred(&batch.here, path, &mut self.remarks);
         }
     }
@@ -217,7 +207,8 @@ impl<'a> Workers<'a> {
     /// Passes a batch to the thread that has pending batches of the same directory, or else to the
     /// least loaded one.
     pub(super) fn send(&mut self, mut batch: Batch) {
-        let done = self.wait_for_room();
+        let most = self.most;
+        let done = self.wait_until(|passed| passed.len() < most);
         let same = self
             .passed
             .iter()
@@ -247,12 +238,13 @@ impl<'a> Workers<'a> {
         let _ = worker.queue.send(batch);
     }
 
-    /// Waits until another batch may be sent. Returns the number of batches done by each thread.
-    fn wait_for_room(&mut self) -> Vec<u64> {
+    /// Waits until the pending batches satisfy a condition. Returns the number of batches done by
+    /// each thread.
+    fn wait_until(&mut self, is_met: impl Fn(&[PendingBatch]) -> bool) -> Vec<u64> {
         let mut done = self.done.batches.lock();
         loop {
             self.passed.retain(|passed| !passed.is_done(&done));
-            if self.passed.len() < self.most {
+            if is_met(&self.passed) {
                 return done.clone();
             }
             done = self.done.changed.wait(done);
@@ -272,16 +264,8 @@ impl<'a> Workers<'a> {
     }
 
     fn wait(&mut self, which: impl Fn(&PendingBatch) -> bool) {
-        if !self.passed.iter().any(&which) {
-            return;
-        }
-        let mut done = self.done.batches.lock();
-        loop {
-            self.passed.retain(|passed| !passed.is_done(&done));
-            if !self.passed.iter().any(&which) {
-                return;
-            }
-            done = self.done.changed.wait(done);
+        if self.passed.iter().any(&which) {
+            self.wait_until(|passed| !passed.iter().any(&which));
         }
     }
 

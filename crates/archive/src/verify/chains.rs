@@ -1,7 +1,7 @@
 //! Checks all dumps of a state directory: every archive, every chain, and the newest dump against a
 //! tree.
 
-use base::path::trim_slashes;
+use base::path::{or_dot, trim_slashes};
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
@@ -14,7 +14,6 @@ use walk::entry::joined;
 use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
-use super::unlisted::Skipped;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
@@ -176,7 +175,7 @@ fn check_archive(
     let origin = input.origin().map_err(failed)?;
     let chain = history.chain(at).unwrap_or_default();
     if let ([.., base, _], Some(lineage)) = (&chain[..], origin.lineage)
-        && let (Base::Archive(id), Some(wanted)) = (lineage.base, history.dumps()[*base].id())
+        && let (Base::Archive(id), Some(wanted)) = (lineage.base, history.dumps()[*base].id)
         && id != wanted
     {
         return Err(about(WarningKind::OtherBase));
@@ -267,8 +266,7 @@ pub fn compare_newest(
     let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
-        let skipped = Skipped::new(&own, &tree);
-        tree.find_unknown(&known, &skipped, |warning| {
+        tree.find_unknown(&known, &own, |warning| {
             compared.unknown += u64::from(warning.gate.is_none());
             found.push(warning, MOST_WARNINGS);
         });
@@ -283,11 +281,7 @@ pub fn compare_newest(
 fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
     let kind = member_kind(meta.kind())?;
     Some(Member {
-        path: if path.is_empty() {
-            b".".to_vec()
-        } else {
-            path.to_vec()
-        },
+        path: or_dot(path).to_vec(),
         kind,
         mode: meta.mode,
         uid: meta.uid,

@@ -7,9 +7,10 @@ use gate::long::statx_long;
 use mounts::root::absolute;
 use walk::entry::{append, joined};
 
-use super::known::{ArchivedFiles, plain};
+use super::known::ArchivedFiles;
 use super::tree::Tree;
 use crate::error::{Action, Error, ErrorKind};
+use crate::list::plain;
 
 /// Names of the first members of an archive, to search for in other directories.
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl FirstMembers {
         const MOST: usize = 4;
         if self.0.len() < MOST {
             self.0
-                .extend(Some(plain(name)).filter(|path| !path.is_empty()));
+                .extend(Some(plain(name).into_owned()).filter(|path| !path.is_empty()));
         }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use base::path::split;
-use walk::entry::append;
+
+use crate::list::plain;
 
 /// The files of a tree that are in the archive.
 #[derive(Debug, Default)]
@@ -51,27 +52,9 @@ impl ArchivedFiles {
     }
 }
 
-/// A normalized name: without `.` and superfluous slashes.
-pub(super) fn plain(name: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(name.len());
-    let parts = name
-        .split(|&byte| byte == b'/')
-        .filter(|part| !part.is_empty() && *part != b".");
-    parts.for_each(|part| append(&mut path, part));
-    path
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ArchivedFiles, plain};
-
-    #[test]
-    fn names_of_one_file_are_equal() {
-        for name in ["a/b", "./a/b", "/a//b/", "a/./b/."] {
-            assert_eq!(plain(name.as_bytes()), b"a/b", "{name}");
-        }
-        assert_eq!(plain(b"./"), b"");
-    }
+    use super::ArchivedFiles;
 
     #[test]
     fn directories_above_a_member_are_read() {

@@ -1,5 +1,6 @@
 //! Names the members that were lost in damaged frames of zstd, from the catalog of the dump.
 
+use base::path::or_dot;
 use base::{Warning, Warnings};
 use catalog::Reader;
 use catalog::columns::{DIR, NAME, TOP};
@@ -66,7 +67,7 @@ fn find_lost(reader: &Reader, lost: &[LostMembers], mut emit: impl FnMut(&[u8]))
             let meta = metas(row);
             // An entry without inode number could not be read by the dump; a socket has no member.
             if meta.ino != 0 && member_kind(meta.kind()).is_some() {
-                emit(if path.is_empty() { b"." } else { &path });
+                emit(or_dot(&path));
             }
         }
     }

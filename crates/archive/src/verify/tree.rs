@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::path::split;
 use base::{Warning, path};
+use gate::file::read_full_at;
 use gate::fs::{
     AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
 };
@@ -17,19 +18,20 @@ use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
+use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
-use ondisk::{Time, nfs4_acl};
 use walk::entry::{joined, relative};
 use walk::{FileType, Filter, ReachableMounts};
 
 use super::difference::{Difference, IgnoredMetadata, TreeAccess};
-use super::known::{ArchivedFiles, plain};
+use super::known::ArchivedFiles;
 use crate::dump::holes;
 use crate::dump::places::open_to_read;
 use crate::error::Error;
 use crate::gather::SortedNames;
 use crate::input::Input;
+use crate::list::plain;
 use crate::restore::owners::Owners;
 
 /// A tree to compare an archive with.
@@ -202,7 +204,10 @@ impl Tree {
         let dirs = std::slice::from_ref(&dir);
         match ReachableMounts::find(dirs, false, &Filter::default(), deadline) {
             Ok(around) => self.silent.add(&dir, above, &around),
-            Err(_) => self.silent.points.push((plain(above), Cell::new(false))),
+            Err(_) => self
+                .silent
+                .points
+                .push((plain(above).into_owned(), Cell::new(false))),
         }
     }
 
@@ -292,25 +297,20 @@ impl Tree {
                 return None;
             }
         }
-        let spot = match self.spot(name) {
-            Ok(spot) => spot,
-            Err(Errno::ENOENT) => {
+        let spot = self.spot(name);
+        let spot = spot.map_err(|errno| (TreeAccess::Reach, Gate::Openat2, errno));
+        let found = spot.and_then(|spot| match spot.statx() {
+            Ok(is) => Ok((spot, is)),
+            Err(errno) => Err((TreeAccess::ReadAttributes, Gate::Statx, errno)),
+        });
+        let (spot, is) = match found {
+            Ok(found) => found,
+            Err((.., Errno::ENOENT)) => {
                 differ.report_difference(Difference::NotInTree);
                 return None;
             }
-            Err(errno) => {
-                differ.failed(TreeAccess::Reach, Gate::Openat2)(errno);
-                return None;
-            }
-        };
-        let is = match spot.statx() {
-            Ok(is) => is,
-            Err(Errno::ENOENT) => {
-                differ.report_difference(Difference::NotInTree);
-                return None;
-            }
-            Err(errno) => {
-                differ.failed(TreeAccess::ReadAttributes, Gate::Statx)(errno);
+            Err((access, gate, errno)) => {
+                differ.failed(access, gate)(errno);
                 return None;
             }
         };
@@ -507,10 +507,7 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     if matches!(kind, FileType::Char | FileType::Block) {
         differ.check(is.rdev, member.rdev, Difference::Device);
     }
-    let mut mtime = Time {
-        sec: is.mtime.sec,
-        nsec: is.mtime.nsec,
-    };
+    let mut mtime = is.mtime;
     if member.mtime.nsec == 0 {
         mtime.nsec = 0; // old tar formats have whole seconds
     }
@@ -623,13 +620,7 @@ impl OpenTreeFile {
     /// Offset of the first byte that differs.
     fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
         self.buffer.resize(said.len(), 0);
-        let mut have = 0;
-        while have < said.len() {
-            match pread64(&self.fd, &mut self.buffer[have..], offset + have as u64)? {
-                0 => break,
-                n => have += n,
-            }
-        }
+        let have = read_full_at(&self.fd, offset, &mut self.buffer)?;
         let is = &self.buffer[..have];
         if is == said {
             return Ok(None);

@@ -11,50 +11,27 @@ use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
+use walk::FileType;
 use walk::entry::{append, joined};
-use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
-use super::known::{ArchivedFiles, plain};
-use super::tree::{SilentMounts, Tree};
-use crate::gather::SortedNames;
+use super::known::ArchivedFiles;
+use super::tree::Tree;
+use crate::list::plain;
 use crate::warning::WarningKind;
 
 /// Prefix of member names for globs: a glob that begins with a slash, as for a dump of an absolute
 /// SRC, matches the whole name, which has no slash at its beginning.
 const ROOT: &[u8] = b"/";
 
-/// Files that need not be in the archive.
-pub(super) struct Skipped<'a> {
-    /// Device and inode of the archive files.
-    archives: &'a [(Dev, u64)],
-    filter: &'a Filter,
-    /// The dump's list of files (`--files-from`): files outside of it are skipped. `None` without a
-    /// list.
-    listed: Option<&'a SortedNames>,
-    /// Mounts that do not answer: files on them are unknown.
-    silent: &'a SilentMounts,
-}
-
-impl<'a> Skipped<'a> {
-    pub(super) fn new(archives: &'a [(Dev, u64)], tree: &'a Tree) -> Skipped<'a> {
-        let (filter, listed) = (&tree.filter, tree.listed.as_ref());
-        Skipped {
-            archives,
-            filter,
-            listed,
-            silent: &tree.silent,
-        }
-    }
-}
-
 impl Tree {
-    /// Warns of entries of a directory that the dumpdir of its member does not list.
+    /// Warns of entries of a directory that the dumpdir of its member does not list. `archives` are
+    /// the device and inode numbers of the archive files.
     pub(super) fn find_unlisted(
         &self,
         name: &[u8],
         list: &[u8],
-        skipped: &Skipped<'_>,
+        archives: &[(Dev, u64)],
         mut tell: impl FnMut(Warning),
     ) {
         let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else {
@@ -77,21 +54,22 @@ impl Tree {
                 names.remove(&name);
             }
         }
-        let mut matcher = skipped.filter.matcher();
+        let mut matcher = self.filter.matcher();
         matcher.enter(&joined(ROOT, &path));
         for name in names.iter().filter(|name| matcher.keeps(name.to_bytes())) {
-            warn_of_unknown(&path, &dir, name, skipped, &mut tell);
+            self.warn_of_unknown(&path, &dir, name, archives, &mut tell);
         }
     }
 
-    /// Warns of files in known directories that are not in the archive.
+    /// Warns of files in known directories that are not in the archive. `archives` as in
+    /// [`Tree::find_unlisted`].
     pub(super) fn find_unknown(
         &self,
         known: &ArchivedFiles,
-        skipped: &Skipped<'_>,
+        archives: &[(Dev, u64)],
         mut tell: impl FnMut(Warning),
     ) {
-        let mut matcher = skipped.filter.matcher();
+        let mut matcher = self.filter.matcher();
         // A stack of directories to read, each with the length of its parent's path, which is a
         // prefix of the last path.
         let mut left = vec![(0, Vec::new()); usize::from(!known.dirs.is_empty())];
@@ -124,19 +102,19 @@ impl Tree {
                 matcher.enter(&joined(ROOT, &path));
                 let others = others.into_iter();
                 for name in others.filter(|name| matcher.keeps(name.to_bytes())) {
-                    warn_of_unknown(&path, &listed.dir, name, skipped, &mut tell);
+                    self.warn_of_unknown(&path, &listed.dir, name, archives, &mut tell);
                 }
             }
         }
     }
 
     /// Warns of names in the dump's list of files (`--files-from`) that are not in the archive.
-    /// `told` are the paths that already have a warning.
+    /// `told` are the paths that already have a warning; `archives` as in [`Tree::find_unlisted`].
     pub(super) fn find_unmet(
         &self,
         known: &ArchivedFiles,
         told: &BTreeSet<Vec<u8>>,
-        skipped: &Skipped<'_>,
+        archives: &[(Dev, u64)],
         mut tell: impl FnMut(Warning),
     ) {
         let names = self.listed.iter().flat_map(|listed| listed.names());
@@ -166,7 +144,7 @@ impl Tree {
                     tell(Warning::failed(path, Gate::Statx, errno, access));
                 }
                 Ok(_) if above_or_at(path).any(|path| told.contains(path)) => {}
-                Ok((dir, name)) => warn_of_unknown(above, &dir, &name, skipped, &mut tell),
+                Ok((dir, name)) => self.warn_of_unknown(above, &dir, &name, archives, &mut tell),
             }
         }
     }
@@ -208,6 +186,33 @@ impl Tree {
             is_mounted,
         })
     }
+
+    /// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
+    /// store), an archive file, on a mount that does not answer, or outside of the dump's list of
+    /// files.
+    fn warn_of_unknown(
+        &self,
+        path: &[u8],
+        dir: &Fd,
+        name: &CStr,
+        archives: &[(Dev, u64)],
+        tell: &mut impl FnMut(Warning),
+    ) {
+        let mut whole = path.to_vec();
+        append(&mut whole, name.to_bytes());
+        let is_outside = self.listed.as_ref().is_some_and(|it| !it.has(&whole));
+        if is_outside || self.silent.has(&whole) {
+            return;
+        }
+        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let Ok(seen) = statx(dir, name, at, StatxMask::BASIC_STATS) else {
+            return;
+        };
+        let is_socket = FileType::from_mode(seen.mode) == FileType::Socket;
+        if !is_socket && !archives.contains(&(seen.dev, seen.ino)) {
+            tell(Warning::about(&whole, Difference::NotInArchive));
+        }
+    }
 }
 
 /// A path and its ancestors.
@@ -223,29 +228,4 @@ pub(super) struct Listing {
     dir: Fd,
     pub(super) names: BTreeSet<CString>,
     is_mounted: bool,
-}
-
-/// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
-/// store), an archive file, on a mount that does not answer, or outside of the dump's list of files.
-fn warn_of_unknown(
-    path: &[u8],
-    dir: &Fd,
-    name: &CStr,
-    skipped: &Skipped<'_>,
-    tell: &mut impl FnMut(Warning),
-) {
-    let mut whole = path.to_vec();
-    append(&mut whole, name.to_bytes());
-    if skipped.listed.is_some_and(|listed| !listed.has(&whole)) || skipped.silent.has(&whole) {
-        return;
-    }
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let Ok(seen) = statx(dir, name, at, StatxMask::BASIC_STATS) else {
-        return;
-    };
-    let inode = (seen.dev, seen.ino);
-    if FileType::from_mode(seen.mode) == FileType::Socket || skipped.archives.contains(&inode) {
-        return;
-    }
-    tell(Warning::about(&whole, Difference::NotInArchive));
 }

@@ -167,6 +167,13 @@ impl Rows {
         })
     }
 
+    /// The path of a row, which begins with SRC as given.
+    pub fn full_path(&self, row: usize) -> Vec<u8> {
+        let mut path = Vec::new();
+        self.path(row, &mut path);
+        path
+    }
+
     /// Sets `path` to the path of a row, which begins with SRC as given.
     pub fn path(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();

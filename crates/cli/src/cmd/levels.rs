@@ -153,7 +153,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
 /// The archive of a dump; only its file name if it is in the state directory.
 pub(crate) fn archive_cell(record: &DumpRecord) -> String {
     let archive = record.archive.as_deref();
-    let shown = archive.map(|archive| match record.is_named() {
+    let shown = archive.map(|archive| match record.is_named {
         true => split(archive).1,
         false => archive,
     });

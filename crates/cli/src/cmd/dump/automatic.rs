@@ -8,7 +8,7 @@ use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
 use archive::increment::automatic::{Automatic, AutomaticOptions, FullReason, create_state};
 use archive::increment::history::History;
-use archive::increment::record::{ArchiveStatus, DumpRecord};
+use archive::increment::record::ArchiveStatus;
 use archive::increment::retention::{NextDump, Policy, RetainedDumps, not_pruned};
 use base::Warning;
 use walk::Moment;
@@ -207,7 +207,7 @@ pub(super) fn forecast(
     let chosen = dumps_in(state, args, &options.sources).predict_next()?;
     out.note(show::foreseen(&chosen));
     let history = History::read(state).unwrap_or_default();
-    let is_nightly = history.dumps().last().is_some_and(DumpRecord::is_named);
+    let is_nightly = history.dumps().last().is_some_and(|dump| dump.is_named);
     let pruning = args.keep.policy().map(|policy| {
         let next = NextDump {
             date: Moment::now().time(),

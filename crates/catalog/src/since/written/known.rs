@@ -5,12 +5,11 @@ use std::ops::Range;
 
 use base::pool::each;
 use gate::sync::Mutex;
-use walk::Meta;
 use walk::entry::Time;
+use walk::{Fields, Meta};
 
 use crate::error::Error;
-use crate::format::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
-use crate::format::{Reader, state_words};
+use crate::format::{Reader, RowColumns, state_words};
 use crate::since::index::hashed;
 
 /// Inodes of a catalog, sorted by number.
@@ -25,29 +24,16 @@ impl CatalogInodes {
     ) -> Result<CatalogInodes, Error> {
         let read = |nth: usize| {
             let group = groups.start + nth;
-            let inos = reader.read(INO, group)?;
+            let columns = RowColumns::new(reader, group);
+            let inos = columns.inos()?;
             let rows = (0..inos.len()).filter(|&row| is_wanted(inos[row]));
             let rows: Vec<usize> = rows.collect();
             if rows.is_empty() {
                 return Ok(Vec::new());
             }
-            let sizes = reader.read(SIZE, group)?;
-            let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
-            let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
-            let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
-            let one = |row: usize| {
-                let meta = Meta {
-                    size: sizes[row],
-                    blocks: blocks[row],
-                    mode: modes[row],
-                    nlink: nlinks[row],
-                    mtime: mtimes.at(row),
-                    ctime: ctimes.at(row),
-                    atime: atimes.at(row),
-                    ..Meta::default()
-                };
-                (inos[row], Fingerprint::from_meta(&meta))
-            };
+            let unread = Fields::UID | Fields::GID | Fields::BTIME | Fields::REST;
+            let metas = columns.metas(Fields::all() - unread)?;
+            let one = |row: usize| (inos[row], Fingerprint::from_meta(&metas(row)));
             Ok::<_, Error>(rows.into_iter().map(one).collect::<Vec<_>>())
         };
         let mut known = Vec::new();

@@ -27,83 +27,39 @@ pub(in crate::format) struct BoundedPages<P> {
 }
 
 impl<P: PageReader> BoundedPages<P> {
-    fn check(&mut self, page: Page) -> Option<Page> {
+    fn check(&mut self, mut page: Page) -> Option<Page> {
         let rows = self.rows;
         if page.num_values() as usize > rows {
             return None;
         }
-        let (page, values) = match page {
-            Page::DictionaryPage {
-                buf,
-                num_values,
-                encoding,
-                is_sorted,
-            } => {
-                let buf = self.decompress(&[], &buf)?;
-                let page = Page::DictionaryPage {
-                    buf,
-                    num_values,
-                    encoding,
-                    is_sorted,
-                };
-                (page, 0)
+        let levels = match &mut page {
+            Page::DictionaryPage { buf, .. } => {
+                *buf = self.decompress(&[], buf)?;
+                0
             }
-            Page::DataPage {
-                buf,
-                num_values,
-                encoding,
-                def_level_encoding,
-                rep_level_encoding,
-                statistics,
-            } => {
-                let buf = self.decompress(&[], &buf)?;
-                let levels = match self.is_optional {
+            Page::DataPage { buf, .. } => {
+                *buf = self.decompress(&[], buf)?;
+                match self.is_optional {
                     true => u32::from_le_bytes(*buf.first_chunk()?) as usize + 4,
                     false => 0,
-                };
-                let page = Page::DataPage {
-                    buf,
-                    num_values,
-                    encoding,
-                    def_level_encoding,
-                    rep_level_encoding,
-                    statistics,
-                };
-                (page, levels)
+                }
             }
             Page::DataPageV2 {
                 buf,
-                num_values,
-                encoding,
-                num_nulls,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
+                def_levels_byte_len: definition,
+                rep_levels_byte_len: repetition,
                 is_compressed,
-                statistics,
+                ..
             } => {
-                let levels =
-                    (def_levels_byte_len as usize).checked_add(rep_levels_byte_len as usize)?;
+                let levels = (*definition as usize).checked_add(*repetition as usize)?;
                 let (before, packed) = buf.split_at_checked(levels)?;
-                let buf = match is_compressed && !packed.is_empty() {
-                    true => self.decompress(before, packed)?,
-                    false => buf,
-                };
-                let page = Page::DataPageV2 {
-                    buf,
-                    num_values,
-                    encoding,
-                    num_nulls,
-                    num_rows,
-                    def_levels_byte_len,
-                    rep_levels_byte_len,
-                    is_compressed: false,
-                    statistics,
-                };
-                (page, levels)
+                if std::mem::take(is_compressed) && !packed.is_empty() {
+                    *buf = self.decompress(before, packed)?;
+                }
+                levels
             }
         };
-        let values = page.buffer().get(values..)?;
+        let values = page.buffer().get(levels..)?;
         check_values(page.encoding(), values, rows)?;
         Some(page)
     }

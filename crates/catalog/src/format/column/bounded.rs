@@ -5,11 +5,12 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use ondisk::varint;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::Result;
 
-use super::decode::{damaged, varint};
+use super::decode::damaged;
 
 /// Maximum size of a page in DELTA_BYTE_ARRAY encoding. Each value shares a prefix with the
 /// previous value, so every value may be as long as the page.
@@ -112,14 +113,14 @@ fn check_values(encoding: Encoding, mut values: &[u8], rows: usize) -> Option<()
 /// Skips a DELTA_BINARY_PACKED sequence. `None` if the sequence has more numbers than the row group
 /// has rows, or fewer numbers than it claims.
 fn skip_deltas(bytes: &mut &[u8], rows: usize) -> Option<()> {
-    let mut number = || varint(bytes).and_then(|number| usize::try_from(number).ok());
+    let mut number = || varint::take(bytes).and_then(|number| usize::try_from(number).ok());
     let (block, parts, values) = (number()?, number()?, number()?);
     let _first = number()?;
     (values <= rows).then_some(())?;
     let of_part = block.checked_div(parts)?;
     let mut left = values.saturating_sub(1);
     while left > 0 {
-        let _least = varint(bytes)?;
+        let _least = varint::take(bytes)?;
         let widths = bytes.split_off(..parts)?;
         for &width in widths {
             if left == 0 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
+use ondisk::varint;
 use parquet::basic::{Compression, ConvertedType, Encoding, PageType, Type, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
@@ -418,7 +419,7 @@ fn header(
     fn put(numbers: &[i32], header: &mut Vec<u8>) {
         for number in numbers {
             header.push(1 << 4 | I32);
-            put_varint((number << 1 ^ number >> 31).cast_unsigned().into(), header);
+            varint::put((number << 1 ^ number >> 31).cast_unsigned().into(), header);
         }
     }
     let mut header = Vec::with_capacity(32);
@@ -480,18 +481,10 @@ fn put_name(name: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(name);
 }
 
-fn put_varint(mut number: u64, to: &mut Vec<u8>) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
 /// Encodes runs of numbers of `bits` bits (RLE).
 fn put_runs(bits: u32, runs: &[(u32, u32)], to: &mut Vec<u8>) {
     for (number, times) in runs {
-        put_varint(u64::from(*times) << 1, to);
+        varint::put(u64::from(*times) << 1, to);
         to.extend_from_slice(&number.to_le_bytes()[..bits.div_ceil(8) as usize]);
     }
 }

@@ -112,9 +112,7 @@ impl Filter {
             names,
             paths,
             max_depth,
-            tags: Tags::default(),
-            shard: None,
-            single: HashMap::new(),
+            ..Filter::default()
         }
     }
 

@@ -250,34 +250,22 @@ impl Chunk {
             Type::INT32 => {
                 let values = values.as_chunks().0.iter();
                 let limits = match is_unsigned {
-                    true => limits(values.map(|value| u32::from_le_bytes(*value)))
-                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
-                    false => limits(values.map(|value| i32::from_le_bytes(*value))),
+                    true => limits(values.map(|value| u32::from_le_bytes(*value)))?
+                        .map(u32::cast_signed),
+                    false => limits(values.map(|value| i32::from_le_bytes(*value)))?,
                 };
-                let (min, max) = limits?;
-                Some(Statistics::int32(
-                    Some(min),
-                    Some(max),
-                    None,
-                    Some(0),
-                    false,
-                ))
+                let [min, max] = limits.map(Some);
+                Some(Statistics::int32(min, max, None, Some(0), false))
             }
             Type::INT64 => {
                 let values = values.as_chunks().0.iter();
                 let limits = match is_unsigned {
-                    true => limits(values.map(|value| u64::from_le_bytes(*value)))
-                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
-                    false => limits(values.map(|value| i64::from_le_bytes(*value))),
+                    true => limits(values.map(|value| u64::from_le_bytes(*value)))?
+                        .map(u64::cast_signed),
+                    false => limits(values.map(|value| i64::from_le_bytes(*value)))?,
                 };
-                let (min, max) = limits?;
-                Some(Statistics::int64(
-                    Some(min),
-                    Some(max),
-                    None,
-                    Some(0),
-                    false,
-                ))
+                let [min, max] = limits.map(Some);
+                Some(Statistics::int64(min, max, None, Some(0), false))
             }
             _ => None,
         }
@@ -469,10 +457,10 @@ impl Dictionary {
 }
 
 /// The minimum and the maximum of some numbers.
-fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<(N, N)> {
+fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<[N; 2]> {
     let first = numbers.next()?;
-    Some(numbers.fold((first, first), |(min, max), number| {
-        (min.min(number), max.max(number))
+    Some(numbers.fold([first, first], |[min, max], number| {
+        [min.min(number), max.max(number)]
     }))
 }
 

@@ -136,34 +136,24 @@ impl<'a> RowGroup<'a> {
     /// Applies the tests of single columns. A column is read only while selected rows remain.
     fn select_by_numbers(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         macro_rules! retain {
-            ($is_needed:expr, $column:ident, |$value:ident| $test:expr) => {
+            ($is_needed:expr, $column:ident, $test:ident) => {
                 if $is_needed && !rows.is_empty() {
                     let column = self.columns.$column()?;
-                    rows.retain(|&row| {
-                        let $value = column[row];
-                        $test
-                    });
+                    rows.retain(|&row| $test(column[row]));
                 }
             };
         }
         let by_mode = !p.types.is_any() || !p.perms.is_empty();
-        retain!(by_mode, modes, |mode| p.accepts_mode(mode));
-        retain!(!p.users.is_empty(), uids, |uid| p
-            .users
-            .iter()
-            .all(|test| test.accepts(uid)));
-        retain!(!p.groups.is_empty(), gids, |gid| p
-            .groups
-            .iter()
-            .all(|test| test.accepts(gid)));
-        retain!(!p.sizes.is_empty(), sizes, |size| p
-            .sizes
-            .iter()
-            .all(|test| test.accepts(size)));
-        retain!(!p.links.is_empty(), nlinks, |links| p
-            .links
-            .iter()
-            .all(|test| test.accepts(links.into())));
+        let is_mode = |mode| p.accepts_mode(mode);
+        let is_user = |uid| p.users.iter().all(|test| test.accepts(uid));
+        let is_group = |gid| p.groups.iter().all(|test| test.accepts(gid));
+        let is_size = |size| p.sizes.iter().all(|test| test.accepts(size));
+        let are_links = |links: u32| p.links.iter().all(|test| test.accepts(links.into()));
+        retain!(by_mode, modes, is_mode);
+        retain!(!p.users.is_empty(), uids, is_user);
+        retain!(!p.groups.is_empty(), gids, is_group);
+        retain!(!p.sizes.is_empty(), sizes, is_size);
+        retain!(!p.links.is_empty(), nlinks, are_links);
         if p.empty && !rows.is_empty() {
             let (modes, sizes) = (self.columns.modes()?, self.columns.sizes()?);
             rows.retain(|&row| is_empty_or_directory(FileType::from_mode(modes[row]), sizes[row]));

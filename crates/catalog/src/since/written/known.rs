@@ -1,8 +1,6 @@
 //! The inodes of a catalog by number, each with a fingerprint. Fingerprints distinguish changed
 //! inodes from inodes that were only read: reading changes only the access time.
 
-use std::ops::Range;
-
 use base::pool::each;
 use gate::sync::Mutex;
 use walk::entry::Time;
@@ -16,14 +14,13 @@ use crate::since::index::hashed;
 pub(super) struct CatalogInodes(Vec<(u64, Fingerprint)>);
 
 impl CatalogInodes {
-    /// Reads the inodes in some row groups that `is_wanted` accepts.
+    /// Reads the inodes that `is_wanted` accepts, in the first `groups` row groups.
     pub(super) fn load(
         reader: &Reader,
-        groups: Range<usize>,
+        groups: usize,
         is_wanted: impl Fn(u64) -> bool + Sync,
     ) -> Result<CatalogInodes, Error> {
-        let read = |nth: usize| {
-            let group = groups.start + nth;
+        let read = |group: usize| {
             let columns = RowColumns::new(reader, group);
             let inos = columns.inos()?;
             let rows = (0..inos.len()).filter(|&row| is_wanted(inos[row]));
@@ -37,7 +34,7 @@ impl CatalogInodes {
             Ok::<_, Error>(rows.into_iter().map(one).collect::<Vec<_>>())
         };
         let mut known = Vec::new();
-        each(groups.len(), read, |_, some| known.extend(some))?;
+        each(groups, read, |_, some| known.extend(some))?;
         known.sort(); // a stable sort is fast on sorted runs
         known.dedup_by(|later, first| {
             // Rows of one inode with different metadata must match nothing.

@@ -47,8 +47,8 @@ mod warning;
 pub use error::{Action, Error, ErrorKind, FileSystemId, MissingParts};
 pub use format::{
     About, Catalog, CatalogDraft, Columns, Finished, InodeSumsPlace, Names, Options, Reader, Root,
-    RowInclusion, RowUpdates, SealedCatalog, ShardOfRun, SnapshotRecord, Sums, Writer, catalogs_in,
-    columns, copy, finished_part, missing_parts, names_in, remove_part, rows_of_group,
+    RowColumns, RowInclusion, RowUpdates, SealedCatalog, ShardOfRun, SnapshotRecord, Sums, Writer,
+    catalogs_in, columns, copy, finished_part, missing_parts, names_in, remove_part, rows_of_group,
     sums_of_pieces,
 };
 pub use remote::StoreError;

@@ -59,7 +59,7 @@ pub struct Part {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subvolume: Option<SubvolumeIds>,
     /// The file system's token, taken before any entry was read.
-    #[serde(with = "stored::token")]
+    #[serde(with = "stored::text")]
     pub token: Option<Token>,
     /// Index of the DIR that contains the mount.
     pub top: u32,

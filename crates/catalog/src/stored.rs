@@ -166,16 +166,23 @@ pub(crate) mod dev {
     }
 }
 
-/// The id of an archive, stored as 32 hexadecimal digits. An invalid id is read as `None`.
-pub mod archive_id {
-    use ondisk::pax::ArchiveId;
+/// A value, stored as text. Text that cannot be parsed is read as `None`.
+pub mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub fn serialize<S: Serializer>(id: &Option<ArchiveId>, to: S) -> Result<S::Ok, S::Error> {
-        id.map(|id| id.to_string()).serialize(to)
+    pub fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(T::to_string).serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ArchiveId>, D::Error> {
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
         let text = Option::<String>::deserialize(from)?;
         Ok(text.and_then(|text| text.parse().ok()))
     }
@@ -201,26 +208,5 @@ pub(crate) mod uuid {
         let uuid = digits.map(|digits| u128::from_str_radix(&digits, 16));
         let uuid = uuid.transpose().map_err(D::Error::custom)?;
         Ok(uuid.map(u128::to_be_bytes))
-    }
-}
-
-/// A token, stored as text. An unknown token is read as `None`.
-pub(crate) mod token {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::token::Token;
-
-    pub(crate) fn serialize<S: Serializer>(
-        token: &Option<Token>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        token.as_ref().map(Token::to_string).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Token>, D::Error> {
-        let text = Option::<String>::deserialize(from)?;
-        Ok(text.and_then(|text| text.parse().ok()))
     }
 }

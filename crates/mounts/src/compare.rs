@@ -9,40 +9,25 @@ use gate::{Result, Tally};
 use crate::locate::{LocateOptions, Method, locate};
 use crate::root::Root;
 
-/// The result of one run of a method.
-#[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct MethodRun {
-    pub method: Method,
-    /// Number of mount points found.
-    pub found: u64,
-    pub complete: bool,
-}
-
-/// Runs one method once. The system calls of the child are added to the counts of this process.
+/// Runs one method once, which gives the number of mount points, and 1 if it is complete. The system
+/// calls of the child are added to the counts of this process.
 ///
 /// # Errors
 /// No child process can be created.
-pub fn run(
+fn run(
     root: &Root,
     method: Method,
     options: &LocateOptions,
     bounds: &Bounds,
-) -> Result<std::result::Result<ChildRun<MethodRun>, NoRun>> {
+) -> Result<std::result::Result<ChildRun<[u64; 2]>, NoRun>> {
     let options = LocateOptions {
         method: Some(method),
         ..options.clone()
     };
-    let run = run_in_child(bounds, || {
+    run_in_child(bounds, || {
         let report = locate(root, &options, &mut |_, _| {}).ok()?;
         Some([report.points.len() as u64, u64::from(report.is_complete())])
-    })?;
-    let located = |[found, complete]: [u64; 2]| MethodRun {
-        method,
-        found,
-        complete: complete == 1,
-    };
-    Ok(run.map(|run| run.map(located)))
+    })
 }
 
 /// A method, with the results of its runs.
@@ -94,23 +79,22 @@ pub fn compare(
             profile = run(root, method, options, bounds)?; // the first run has warmed the caches
         }
         match profile {
-            Ok(profile) => profiles.push(profile),
+            Ok(profile) => profiles.push((method, profile)),
             Err(why) => left_out.push((method, why)),
         }
     }
     gate::meter::set_profiling(was_profiling);
-    let methods: Vec<Method> = profiles.iter().map(|run| run.result.method).collect();
-    let mut round = profiles.iter().map(|run| run.real).sum();
+    let mut round = profiles.iter().map(|(_, run)| run.real).sum();
     for trial in 1..=trials {
         if !bounds.fits(round) {
             break;
         }
         let begun = Instant::now();
-        let mut runs = Vec::with_capacity(methods.len());
-        for &method in &methods {
+        let mut runs = Vec::with_capacity(profiles.len());
+        for &(method, _) in &profiles {
             tick(method.name(), trial);
             match run(root, method, options, bounds)? {
-                Ok(run) => runs.push(run),
+                Ok(run) => runs.push(run.times()),
                 Err(why) => {
                     left_out.push((method, why));
                     break;
@@ -118,42 +102,36 @@ pub fn compare(
             }
         }
         // If a method was stopped in this trial, further trials would be stopped as well.
-        if runs.len() < methods.len() {
+        if runs.len() < profiles.len() {
             break;
         }
-        trial_runs.extend(runs);
+        trial_runs.push(runs);
         round = begun.elapsed();
     }
     if trial_runs.is_empty() && trials > 0 {
-        trial_runs.clone_from(&profiles);
+        trial_runs.push(profiles.iter().map(|(_, run)| run.times()).collect());
     }
     let methods = by_method(profiles, &trial_runs);
     Ok(Comparison { methods, left_out })
 }
 
-/// The methods that were profiled, in the order of [`Method::ALL`], each with its runs.
+/// The methods that were profiled, in the order of [`Method::ALL`], each with its time in each trial.
 fn by_method(
-    mut profiles: Vec<ChildRun<MethodRun>>,
-    runs: &[ChildRun<MethodRun>],
+    profiles: Vec<(Method, ChildRun<[u64; 2]>)>,
+    trials: &[Vec<Times>],
 ) -> Vec<MethodRuns> {
-    profiles.sort_by_key(|run| {
-        let method = run.result.method;
-        Method::ALL.iter().position(|one| *one == method)
-    });
-    let method_runs = profiles.into_iter().map(|profile| {
-        let MethodRun {
-            method,
-            found,
-            complete,
-        } = profile.result;
-        let runs = runs.iter().filter(|run| run.result.method == method);
+    let method_runs = profiles.into_iter().enumerate();
+    let method_runs = method_runs.map(|(nth, (method, profile))| {
+        let [found, complete] = profile.result;
         MethodRuns {
             method,
             found,
-            complete,
-            runs: runs.map(ChildRun::times).collect(),
+            complete: complete == 1,
+            runs: trials.iter().map(|times| times[nth]).collect(),
             profile: profile.tally,
         }
     });
-    method_runs.collect()
+    let mut method_runs: Vec<MethodRuns> = method_runs.collect();
+    method_runs.sort_by_key(|runs| Method::ALL.iter().position(|one| *one == runs.method));
+    method_runs
 }

@@ -44,12 +44,8 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
     let mut own = None;
     let mut buffer = vec![0u8; 64 << 10];
     while let Some(path) = directories.pop() {
-        let Ok(c_path) = c_string(&path) else {
-            continue;
-        };
-        let Ok(dir) = openat(CWD, &c_path, Open::SCAN) else {
-            continue;
-        };
+        let opened = c_string(&path).and_then(|path| openat(CWD, &path, Open::SCAN));
+        let Ok(dir) = opened else { continue };
         // Skip mounts below /dev: shm, pts and mqueue have no block devices.
         let Ok(here) = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE) else {
             continue;
@@ -67,12 +63,8 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
                 } else {
                     AtFlags::SYMLINK_NOFOLLOW
                 };
-                match statx(
-                    &dir,
-                    entry.name,
-                    follow | AtFlags::NO_AUTOMOUNT,
-                    StatxMask::TYPE,
-                ) {
+                let at = follow | AtFlags::NO_AUTOMOUNT;
+                match statx(&dir, entry.name, at, StatxMask::TYPE) {
                     Ok(seen) if seen.file_type == FileType::Block => {
                         let best = names.entry(seen.rdev).or_default();
                         if best.as_ref().is_none_or(|best| rank(&name) < rank(best)) {

@@ -16,9 +16,10 @@ pub enum PointKind {
 }
 
 /// Whether other mounts are mounted on this one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum MountClass {
+    #[default]
     Leaf,
     Internal,
 }
@@ -78,7 +79,7 @@ pub struct HiddenFiles {
 }
 
 /// A mount point. A field is `None` if the method cannot find it, or if it was not requested.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Point {
     /// Id of the mount, as in /proc/self/mountinfo.
@@ -107,19 +108,10 @@ impl Point {
     /// A mount point with only path, device and kind.
     pub fn bare(target: Vec<u8>, dev: Dev, kind: Option<PointKind>) -> Point {
         Point {
-            id: None,
-            parent: None,
             target,
             dev,
-            content: None,
-            named: None,
             kind,
-            class: MountClass::Leaf,
-            hidden: false,
-            server: None,
-            verdict: None,
-            fault: None,
-            beneath: None,
+            ..Point::default()
         }
     }
 

@@ -124,6 +124,15 @@ pub fn parent_uuid(root_item: &[u8]) -> Option<[u8; 16]> {
     Some(uuid).filter(|uuid| *uuid != [0; 16])
 }
 
+/// A `btrfs_timespec` in an item.
+#[inline]
+fn time_at(item: &[u8], at: usize) -> Option<Time> {
+    Some(Time {
+        sec: le64(item, at)?.cast_signed(),
+        nsec: le32(item, at + 8)?,
+    })
+}
+
 /// The root of a subvolume's tree, from its `ROOT_ITEM`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubvolumeRoot {
@@ -141,15 +150,9 @@ impl SubvolumeRoot {
         if le32(root_item, REFS)? == 0 {
             return None;
         }
-        let created = || {
-            Some(Time {
-                sec: le64(root_item, OTIME)?.cast_signed(),
-                nsec: le32(root_item, OTIME + 8)?,
-            })
-        };
         Some(SubvolumeRoot {
             is_snapshot: parent_uuid(root_item).is_some(),
-            created: created().unwrap_or_default(),
+            created: time_at(root_item, OTIME).unwrap_or_default(),
         })
     }
 }
@@ -275,12 +278,7 @@ impl Inode {
     #[inline]
     pub fn parse(data: &[u8]) -> Option<Inode> {
         let data = data.first_chunk::<160>()?;
-        let time = |at| {
-            Some(Time {
-                sec: le64(data, at)?.cast_signed(),
-                nsec: le32(data, at + 8)?,
-            })
-        };
+        let time = |at| time_at(data, at);
         Some(Inode {
             generation: le64(data, 0)?,
             transid: le64(data, 8)?,

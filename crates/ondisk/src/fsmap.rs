@@ -44,29 +44,18 @@ pub enum SpecialOwner {
 
 impl SpecialOwner {
     fn parse(owner: u64) -> SpecialOwner {
-        /// `FMR_OWNER(type, code)` of linux/fsmap.h
-        const fn owner_code(kind: u8, code: u64) -> u64 {
-            (kind as u64) << 32 | code
-        }
-        const FREE: u64 = owner_code(0, 1);
-        const UNKNOWN: u64 = owner_code(0, 2);
-        const FS: u64 = owner_code(b'X', 1);
-        const LOG: u64 = owner_code(b'X', 2);
-        const AG: u64 = owner_code(b'X', 3);
-        const INOBT: u64 = owner_code(b'X', 4);
-        const INODES: u64 = owner_code(b'X', 5);
-        const REFC: u64 = owner_code(b'X', 6);
-        const COW: u64 = owner_code(b'X', 7);
-        match owner {
-            FREE => SpecialOwner::Free,
-            UNKNOWN => SpecialOwner::Unknown,
-            FS => SpecialOwner::FileSystem,
-            LOG => SpecialOwner::Log,
-            AG => SpecialOwner::FreeSpaceTrees,
-            INOBT => SpecialOwner::InodeTrees,
-            INODES => SpecialOwner::Inodes,
-            REFC => SpecialOwner::ReferenceCounts,
-            COW => SpecialOwner::CopyOnWrite,
+        const XFS: u64 = b'X' as u64;
+        // `FMR_OWNER(type, code)` of linux/fsmap.h
+        match (owner >> 32, owner & 0xffff_ffff) {
+            (0, 1) => SpecialOwner::Free,
+            (0, 2) => SpecialOwner::Unknown,
+            (XFS, 1) => SpecialOwner::FileSystem,
+            (XFS, 2) => SpecialOwner::Log,
+            (XFS, 3) => SpecialOwner::FreeSpaceTrees,
+            (XFS, 4) => SpecialOwner::InodeTrees,
+            (XFS, 5) => SpecialOwner::Inodes,
+            (XFS, 6) => SpecialOwner::ReferenceCounts,
+            (XFS, 7) => SpecialOwner::CopyOnWrite,
             _ => SpecialOwner::Other,
         }
     }

@@ -20,6 +20,7 @@
 //! | [`nfs4_acl`] | access control lists of NFSv4 |
 //! | [`pax`] | archives: headers, maps of sparse files, dumpdirs, access control lists |
 //! | [`seekable`] | the seek table of zstd's seekable format |
+//! | [`varint`] | numbers of variable length |
 //! | [`xfs`] | geometry and inodes of XFS |
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,7 @@ pub mod pax;
 pub mod seekable;
 pub mod statmount;
 mod time;
+pub mod varint;
 pub mod xfs;
 
 pub use file_type::FileType;

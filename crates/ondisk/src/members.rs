@@ -7,6 +7,8 @@
 //! number of leading bytes that its name shares with the previous name; the number of remaining
 //! bytes of the name; and the remaining bytes.
 
+use crate::varint::{put, take};
+
 const VERSION: u64 = 1;
 /// Maximum length of an indexed name; members with longer names are not indexed.
 const LONGEST: usize = 64 << 10;
@@ -129,27 +131,6 @@ impl<'a> IndexReader<'a> {
             name: &self.name,
         })
     }
-}
-
-fn put(mut number: u64, to: &mut Vec<u8>) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

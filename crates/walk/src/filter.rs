@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use base::path::split;
+use base::path::{split, trim_slashes};
 
 use crate::entry::append;
 use crate::predicate::glob::{Glob, GlobState};
@@ -71,11 +71,6 @@ impl PathPatterns {
     }
 }
 
-fn bare(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|byte| *byte != b'/');
-    &path[..end.map_or(0, |end| end + 1)]
-}
-
 impl Filter {
     /// Excludes entries that match any of `globs`, with everything below them, and entries deeper
     /// than `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a
@@ -93,10 +88,10 @@ impl Filter {
                 (false, None) => names.globs.push(glob),
                 (false, Some(name)) => drop(names.literals.insert(name.to_vec())),
                 (true, Some(path)) => {
-                    let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-                    let (dir, name) = (path[..slash].to_vec(), path[slash + 1..].to_vec());
+                    let (dir, name) = split(path);
                     paths.lengths.insert(dir.len());
-                    paths.names.entry(dir).or_default().insert(name);
+                    let names = paths.names.entry(dir.to_vec()).or_default();
+                    names.insert(name.to_vec());
                 }
                 (true, None) => {
                     paths.globs.push(glob);
@@ -112,9 +107,7 @@ impl Filter {
             names,
             paths,
             max_depth,
-            tags: Tags::default(),
-            shard: None,
-            single: HashMap::new(),
+            ..Filter::default()
         }
     }
 
@@ -123,7 +116,7 @@ impl Filter {
     pub fn without(mut self, paths: &[Vec<u8>]) -> Filter {
         for path in paths {
             let (dir, name) = split(path);
-            let names = self.single.entry(bare(dir).to_vec()).or_default();
+            let names = self.single.entry(trim_slashes(dir).to_vec()).or_default();
             names.insert(name.to_vec());
         }
         self
@@ -199,7 +192,7 @@ impl Matcher<'_> {
     /// Makes a directory the current one. `path` begins with DIR as given.
     pub fn enter(&mut self, path: &[u8]) {
         if !self.filter.single.is_empty() {
-            self.single = self.filter.single.get(bare(path));
+            self.single = self.filter.single.get(trim_slashes(path));
         }
         let paths = &self.filter.paths;
         if paths.is_empty() {

@@ -1,6 +1,7 @@
 //! A job: what an engine is given to walk one mount from a directory down, and what it reports
 //! besides entries.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -259,9 +260,9 @@ impl Job<'_> {
     }
 
     /// The path of a directory for [`Dir::path`]: empty if no paths are needed.
-    pub(crate) fn dir_path(&self, place: &JobDirectory) -> Vec<u8> {
+    pub(crate) fn dir_path<D: Borrow<JobDirectory>>(&self, dir: impl FnOnce() -> D) -> Vec<u8> {
         if self.wants_paths() {
-            self.path(place)
+            self.path(dir().borrow())
         } else {
             Vec::new()
         }

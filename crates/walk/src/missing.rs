@@ -102,7 +102,7 @@ impl Job<'_> {
             return self.cross(place.clone(), name);
         }
         let mut worker = self.sink.worker();
-        let (path, meta) = (self.dir_path(place), Meta::from_statx(seen));
+        let (path, meta) = (self.dir_path(|| place), Meta::from_statx(seen));
         self.emit(&mut *worker, &place.key.dir(&path), &[Entry { name, meta }]);
         if self.enters_entry(&meta, place.key, name) {
             walk_below(self, &mut *worker, place.below(name));

@@ -482,11 +482,7 @@ impl Worker for UsageWorker<'_> {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
                 inodes: 1,
-                exclusive: 0,
-            };
-            let sums = Sums {
                 exclusive: self.exclusive(dir, place, entry),
-                ..sums
             };
             if entry.name.is_empty() || meta.is_dir() {
                 self.put_directory(place, entry, sums);

@@ -45,7 +45,7 @@ pub struct DumpRecord {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        with = "stored::archive_id"
+        with = "stored::text"
     )]
     pub(crate) id: Option<ArchiveId>,
     /// The record is in an object store, but the archive is a local file, or an object without id

@@ -3,13 +3,14 @@
 
 use base::path::{or_dot, trim_slashes};
 use base::{Warning, Warnings};
+use catalog::RowColumns;
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use ondisk::pax::{Base, Member};
-use walk::Meta;
 use walk::entry::joined;
+use walk::{Fields, Meta};
 
 use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
@@ -227,7 +228,8 @@ pub fn compare_newest(
             reader.read(NAME, group)?,
             reader.read(TOP, group)?,
         );
-        let (metas, hashes) = (reader.metas(group)?, reader.hashes(group)?);
+        let columns = RowColumns::new(&reader, group);
+        let (metas, hashes) = (columns.metas(Fields::all())?, reader.hashes(group)?);
         for row in 0..reader.rows(group) {
             let prefix = prefixes
                 .get(tops[row] as usize)

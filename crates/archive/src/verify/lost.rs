@@ -2,8 +2,9 @@
 
 use base::path::or_dot;
 use base::{Warning, Warnings};
-use catalog::Reader;
 use catalog::columns::{DIR, NAME, TOP};
+use catalog::{Reader, RowColumns};
+use walk::Fields;
 use walk::entry::joined;
 
 use super::{LostMembers, MOST_WARNINGS};
@@ -52,7 +53,8 @@ fn find_lost(reader: &Reader, lost: &[LostMembers], mut emit: impl FnMut(&[u8]))
     let gaps: Vec<(Position, Option<Position>)> = gaps.collect();
     for group in 0..reader.groups() {
         let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        let (tops, metas) = (reader.read(TOP, group)?, reader.metas(group)?);
+        let (tops, columns) = (reader.read(TOP, group)?, RowColumns::new(reader, group));
+        let metas = columns.metas(Fields::all())?;
         for row in 0..reader.rows(group) {
             let top = tops[row] as usize;
             let prefix = prefixes.get(top).copied().unwrap_or_default();

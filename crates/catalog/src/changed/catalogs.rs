@@ -12,10 +12,8 @@ use walk::{Dir, Entry, Fields, KeptPath, Meta, Sink, Worker, path_id};
 use super::compare::Compare;
 use super::{Change, Changes};
 use crate::error::{Action, Error, ErrorKind};
-use crate::format::columns::{
-    BTIME, CTIME, DIR, GENERATION, GID, INO, MODE, MTIME, NAME, NLINK, PART, SIZE, UID,
-};
-use crate::format::{About, Reader, ShardOfRun};
+use crate::format::columns::PART;
+use crate::format::{About, Reader, RowColumns, ShardOfRun};
 use crate::part::{Parts, relative};
 use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
@@ -250,40 +248,24 @@ impl CatalogPair {
         group: usize,
         compare: &Compare<'_>,
     ) -> Result<(), Error> {
-        let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
-        let (modes, nlinks) = (reader.read(MODE, group)?, reader.read(NLINK, group)?);
-        let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
-        let (btimes, sizes) = (reader.read(BTIME, group)?, reader.read(SIZE, group)?);
-        let generations = reader.read(GENERATION, group)?;
-        let owners = match self.metadata || self.is_by_name {
-            true => Some((reader.read(UID, group)?, reader.read(GID, group)?)),
-            false => None,
+        let columns = RowColumns::new(reader, group);
+        let (dirs, names) = (columns.dirs()?, columns.names()?);
+        let (parts, generations) = (reader.read(PART, group)?, columns.generations()?);
+        let owner = match self.metadata || self.is_by_name {
+            true => Fields::empty(),
+            false => Fields::UID | Fields::GID,
         };
-        let owner = |row: usize| {
-            owners
-                .as_ref()
-                .map_or((0, 0), |(uid, gid)| (uid[row], gid[row]))
-        };
+        let unread = Fields::ATIME | Fields::BLOCKS | Fields::REST | owner;
+        let metas = columns.metas(Fields::all() - unread)?;
         let known = &reader.about().parts;
         let meta = |row: usize| -> Result<Meta, Error> {
             let part = known.get(parts[row] as usize);
             let part = part.ok_or_else(|| self.new.error(ErrorKind::DamagedCatalog))?;
-            let (uid, gid) = owner(row);
             Ok(Meta {
-                ino: inos[row],
-                mode: modes[row],
-                uid,
-                gid,
-                nlink: nlinks[row],
-                size: sizes[row],
-                mtime: mtimes.at(row),
-                ctime: ctimes.at(row),
-                btime: btimes.at(row),
                 generation: generations[row],
                 mount: parts[row].into(),
                 dev: part.dev,
-                ..Meta::default()
+                ..metas(row)
             })
         };
         let (mut worker, mut entries) = (compare.worker(), Vec::new());

@@ -13,13 +13,13 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Diagnostics, EngineKind, Filter, KeptPath, Meta, ReachableMounts, Sink, SinkPair, Summary,
+    Diagnostics, EngineKind, Fields, Filter, KeptPath, ReachableMounts, Sink, SinkPair, Summary,
     WalkOptions, WalkReport, open_top, walk,
 };
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::format::columns::{CTIME, DIR, GID, INO, MODE, MTIME, NAME, NLINK, SIZE, UID};
-use crate::format::{About, Catalog, Options, Reader, SealedCatalog, ShardOfRun};
+use crate::format::columns::{DIR, NAME, SIZE};
+use crate::format::{About, Catalog, Options, Reader, RowColumns, SealedCatalog, ShardOfRun};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
@@ -421,24 +421,12 @@ fn metadata_changes(
     let places: Vec<u32> = changed.iter().map(|(place, _)| *place).collect();
     let mut entries = changed.iter().map(|(_, at)| *at);
     let mut changes = HashMap::with_capacity(changed.len());
+    let unread = Fields::ATIME | Fields::BTIME | Fields::BLOCKS | Fields::REST;
     for (group, first, here) in by_group(reader, &places) {
-        let (inos, modes) = (reader.read(INO, group)?, reader.read(MODE, group)?);
-        let (uids, gids) = (reader.read(UID, group)?, reader.read(GID, group)?);
-        let (nlinks, sizes) = (reader.read(NLINK, group)?, reader.read(SIZE, group)?);
-        let (mtimes, ctimes) = (reader.read(MTIME, group)?, reader.read(CTIME, group)?);
+        let columns = RowColumns::new(reader, group);
+        let metas = columns.metas(Fields::all() - unread)?;
         for (&place, entry) in here.iter().zip(&mut entries) {
-            let at = (u64::from(place) - first) as usize;
-            let old = Meta {
-                ino: inos[at],
-                mode: modes[at],
-                uid: uids[at],
-                gid: gids[at],
-                nlink: nlinks[at],
-                size: sizes[at],
-                mtime: mtimes.at(at),
-                ctime: ctimes.at(at),
-                ..Meta::default()
-            };
+            let old = metas((u64::from(place) - first) as usize);
             if let Some(new) = found.metadata(&found.entries[entry]) {
                 let old = ComparedMeta::new(&old, index.is_by_name());
                 changes.insert(entry, new.since(&old));

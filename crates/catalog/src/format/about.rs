@@ -157,7 +157,7 @@ pub struct About {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        with = "stored::archive_id"
+        with = "stored::text"
     )]
     pub archive: Option<ArchiveId>,
     /// CRC-32 of each column chunk, by row group; empty in older catalogs.

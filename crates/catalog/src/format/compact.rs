@@ -3,8 +3,11 @@
 //! The rows are decoded and encoded again, one row group at a time, because each part has numbered
 //! the file systems in its own order.
 
+use walk::Fields;
+
 use super::about::About;
-use super::columns::{BLAKE3, DEV_MAJOR, DEV_MINOR, DIR, NAME, PART, TOP};
+use super::columns::{BLAKE3, PART};
+use super::lazy::RowColumns;
 use super::output::{CatalogOutput, SealedCatalog};
 use super::read::Reader;
 use super::schema::Record;
@@ -33,13 +36,11 @@ fn write(reader: &Reader, mut about: About, file: &[u8]) -> Result<SealedCatalog
     let (encoder, mut out) = CatalogOutput::create(file)?;
     about.racy = 0;
     for group in 0..reader.groups() {
-        let metas = reader.metas(group)?;
-        let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        let (parts, tops) = (reader.read(PART, group)?, reader.read(TOP, group)?);
-        let (majors, minors) = (
-            reader.read(DEV_MAJOR, group)?,
-            reader.read(DEV_MINOR, group)?,
-        );
+        let columns = RowColumns::new(reader, group);
+        let metas = columns.metas(Fields::all())?;
+        let (dirs, names) = (columns.dirs()?, columns.names()?);
+        let (parts, tops) = (reader.read(PART, group)?, columns.tops()?);
+        let (majors, minors) = (columns.dev_majors()?, columns.dev_minors()?);
         let hashes = reader.read(BLAKE3, group)?;
         let record = |row: usize| {
             let mut meta = metas(row);

@@ -6,15 +6,11 @@ use std::sync::Arc;
 
 use gate::Errno;
 use gate::sync::Mutex;
-use ondisk::Dev;
 use walk::Meta;
 use walk::entry::joined;
 
 use super::about::About;
-use super::columns::{
-    ATIME, ATTRIBUTES, BLAKE3, BLOCKS, BTIME, CTIME, Column, GENERATION, GID, INO, MODE, MTIME,
-    NLINK, PART, RDEV_MAJOR, RDEV_MINOR, SIZE, TimeColumns, Times, UID, Value, XATTRS,
-};
+use super::columns::{BLAKE3, BTIME, CTIME, Column, PART, TimeColumns, Times, Value};
 use super::file::CatalogFile;
 use super::inode_sums::InodeSums;
 use super::parts::{catalogs_in, check_complete, describe, number};
@@ -225,42 +221,6 @@ impl Reader {
             V::renumber(&mut values, numbers);
         }
         Ok(values)
-    }
-
-    /// The metadata of the rows of a row group, by index, without mount id and device number: a
-    /// catalog has no mount ids, and device numbers may have been reassigned since the walk.
-    pub fn metas(&self, group: usize) -> Result<impl Fn(usize) -> Meta + use<>, Error> {
-        let (inos, sizes) = (self.read(INO, group)?, self.read(SIZE, group)?);
-        let (blocks, attributes) = (self.read(BLOCKS, group)?, self.read(ATTRIBUTES, group)?);
-        let (modes, nlinks) = (self.read(MODE, group)?, self.read(NLINK, group)?);
-        let (uids, gids) = (self.read(UID, group)?, self.read(GID, group)?);
-        let (atimes, mtimes) = (self.read(ATIME, group)?, self.read(MTIME, group)?);
-        let (ctimes, btimes) = (self.read(CTIME, group)?, self.read(BTIME, group)?);
-        let generations = self.read(GENERATION, group)?;
-        let (majors, minors) = (self.read(RDEV_MAJOR, group)?, self.read(RDEV_MINOR, group)?);
-        let xattrs = self.read(XATTRS, group)?;
-        Ok(move |row: usize| Meta {
-            ino: inos[row],
-            mode: modes[row],
-            nlink: nlinks[row],
-            uid: uids[row],
-            gid: gids[row],
-            size: sizes[row],
-            blocks: blocks[row],
-            atime: atimes.at(row),
-            mtime: mtimes.at(row),
-            ctime: ctimes.at(row),
-            btime: btimes.at(row),
-            rdev: Dev {
-                major: majors[row],
-                minor: minors[row],
-            },
-            dev: Dev::default(),
-            mount: 0,
-            attributes: attributes[row],
-            generation: generations[row],
-            xattrs: xattrs[row],
-        })
     }
 
     /// Checksums of the files of a row group. The last few row groups are cached, because the rows

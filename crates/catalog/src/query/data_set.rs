@@ -10,7 +10,7 @@ use crate::format::{
 };
 
 /// Catalogs whose entries form one data set.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DataSet {
     path: Vec<u8>,
     readers: Vec<Reader>,
@@ -92,11 +92,7 @@ impl DataSet {
     fn new(path: Vec<u8>) -> DataSet {
         DataSet {
             path,
-            readers: Vec::new(),
-            roots: Vec::new(),
-            tops: Vec::new(),
-            pieces: Vec::new(),
-            missing: Vec::new(),
+            ..DataSet::default()
         }
     }
 

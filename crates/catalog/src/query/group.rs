@@ -1,7 +1,5 @@
 //! Queries a row group of a catalog, column by column.
 
-use std::cell::OnceCell;
-
 use ondisk::Dev;
 use walk::entry::append;
 use walk::predicate::test::{IdTest, TimeField};
@@ -10,11 +8,8 @@ use walk::{Dir, DirKey, Entry, Fields, FileType, Meta, Worker};
 
 use super::data_set::DataSet;
 use crate::error::Error;
-use crate::format::columns::{
-    ATIME, ATTRIBUTES, BLOCKS, BTIME, CTIME, DEV_MAJOR, DEV_MINOR, DIR, GENERATION, GID, INO, MODE,
-    MTIME, NAME, NLINK, RDEV_MAJOR, RDEV_MINOR, SIZE, TOP, Times, UID, XATTRS,
-};
-use crate::format::{Columns, Names, Reader};
+use crate::format::columns::{ATIME, CTIME, GID, MTIME, NLINK, SIZE, Times, UID};
+use crate::format::{Reader, RowColumns};
 
 /// A row group, with a cache of its columns.
 pub(super) struct RowGroup<'a> {
@@ -23,74 +18,18 @@ pub(super) struct RowGroup<'a> {
     nth: usize,
     reader: &'a Reader,
     group: usize,
-    modes: OnceCell<Vec<u32>>,
-    nlinks: OnceCell<Vec<u32>>,
-    uids: OnceCell<Vec<u32>>,
-    gids: OnceCell<Vec<u32>>,
-    sizes: OnceCell<Vec<u64>>,
-    blocks: OnceCell<Vec<u64>>,
-    atimes: OnceCell<Times<i64, u32>>,
-    mtimes: OnceCell<Times<i64, u32>>,
-    ctimes: OnceCell<Times<i64, u32>>,
-    btimes: OnceCell<Times<Option<i64>, Option<u32>>>,
-    dirs: OnceCell<Names>,
-    names: OnceCell<Names>,
-    tops: OnceCell<Vec<u32>>,
-}
-
-/// Defines accessors that read a column on first use.
-macro_rules! lazy {
-    ($($name:ident $column:ident $values:ty;)*) => {
-        impl RowGroup<'_> {
-            $(
-                pub(super) fn $name(&self) -> Result<&$values, Error> {
-                    if self.$name.get().is_none() {
-                        let values = self.reader.read($column, self.group)?;
-                        let _ = self.$name.set(values); // cannot fail on an empty cell
-                    }
-                    Ok(self.$name.get_or_init(|| unreachable!("it was set")))
-                }
-            )*
-        }
-    };
-}
-
-lazy! {
-    modes MODE Vec<u32>;
-    nlinks NLINK Vec<u32>;
-    uids UID Vec<u32>;
-    gids GID Vec<u32>;
-    sizes SIZE Vec<u64>;
-    blocks BLOCKS Vec<u64>;
-    atimes ATIME Times<i64, u32>;
-    mtimes MTIME Times<i64, u32>;
-    ctimes CTIME Times<i64, u32>;
-    btimes BTIME Times<Option<i64>, Option<u32>>;
-    dirs DIR Names;
-    names NAME Names;
-    tops TOP Vec<u32>;
+    pub(super) columns: RowColumns<'a>,
 }
 
 impl<'a> RowGroup<'a> {
     pub(super) fn new(data: &'a DataSet, nth: usize, group: usize) -> RowGroup<'a> {
+        let reader = data.reader(nth);
         RowGroup {
             data,
             nth,
-            reader: data.reader(nth),
+            reader,
             group,
-            modes: OnceCell::new(),
-            nlinks: OnceCell::new(),
-            uids: OnceCell::new(),
-            gids: OnceCell::new(),
-            sizes: OnceCell::new(),
-            blocks: OnceCell::new(),
-            atimes: OnceCell::new(),
-            mtimes: OnceCell::new(),
-            ctimes: OnceCell::new(),
-            btimes: OnceCell::new(),
-            dirs: OnceCell::new(),
-            names: OnceCell::new(),
-            tops: OnceCell::new(),
+            columns: RowColumns::new(reader, group),
         }
     }
 
@@ -113,7 +52,7 @@ impl<'a> RowGroup<'a> {
         let mut at = 0;
         while at < rows.len() {
             let place = self.place(rows[at])?;
-            let names = self.names()?;
+            let names = self.columns.names()?;
             entries.clear();
             while at < rows.len() && self.is_in(&place, rows[at])? {
                 let name = &names[rows[at]];
@@ -197,42 +136,32 @@ impl<'a> RowGroup<'a> {
     /// Applies the tests of single columns. A column is read only while selected rows remain.
     fn select_by_numbers(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         macro_rules! retain {
-            ($is_needed:expr, $column:ident, |$value:ident| $test:expr) => {
+            ($is_needed:expr, $column:ident, $test:ident) => {
                 if $is_needed && !rows.is_empty() {
-                    let column = self.$column()?;
-                    rows.retain(|&row| {
-                        let $value = column[row];
-                        $test
-                    });
+                    let column = self.columns.$column()?;
+                    rows.retain(|&row| $test(column[row]));
                 }
             };
         }
         let by_mode = !p.types.is_any() || !p.perms.is_empty();
-        retain!(by_mode, modes, |mode| p.accepts_mode(mode));
-        retain!(!p.users.is_empty(), uids, |uid| p
-            .users
-            .iter()
-            .all(|test| test.accepts(uid)));
-        retain!(!p.groups.is_empty(), gids, |gid| p
-            .groups
-            .iter()
-            .all(|test| test.accepts(gid)));
-        retain!(!p.sizes.is_empty(), sizes, |size| p
-            .sizes
-            .iter()
-            .all(|test| test.accepts(size)));
-        retain!(!p.links.is_empty(), nlinks, |links| p
-            .links
-            .iter()
-            .all(|test| test.accepts(links.into())));
+        let is_mode = |mode| p.accepts_mode(mode);
+        let is_user = |uid| p.users.iter().all(|test| test.accepts(uid));
+        let is_group = |gid| p.groups.iter().all(|test| test.accepts(gid));
+        let is_size = |size| p.sizes.iter().all(|test| test.accepts(size));
+        let are_links = |links: u32| p.links.iter().all(|test| test.accepts(links.into()));
+        retain!(by_mode, modes, is_mode);
+        retain!(!p.users.is_empty(), uids, is_user);
+        retain!(!p.groups.is_empty(), gids, is_group);
+        retain!(!p.sizes.is_empty(), sizes, is_size);
+        retain!(!p.links.is_empty(), nlinks, are_links);
         if p.empty && !rows.is_empty() {
-            let (modes, sizes) = (self.modes()?, self.sizes()?);
+            let (modes, sizes) = (self.columns.modes()?, self.columns.sizes()?);
             rows.retain(|&row| is_empty_or_directory(FileType::from_mode(modes[row]), sizes[row]));
         }
         if p.time.is_limited() && !rows.is_empty() {
             match p.time.field {
                 TimeField::Btime => {
-                    let times = self.btimes()?;
+                    let times = self.columns.btimes()?;
                     rows.retain(|&row| p.time.accepts(times.at(row)));
                 }
                 field => {
@@ -247,7 +176,7 @@ impl<'a> RowGroup<'a> {
     /// Applies the tests of depth, name and path.
     fn select_by_names(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         if p.wants_names() && !rows.is_empty() {
-            let names = self.names()?;
+            let names = self.columns.names()?;
             let mut kept = Vec::with_capacity(rows.len());
             for &row in rows.iter() {
                 let name = match &names[row] {
@@ -262,7 +191,7 @@ impl<'a> RowGroup<'a> {
         }
         let by_depth = p.min_depth > 0 || p.max_depth.is_some();
         if (by_depth || !p.paths.is_empty()) && !rows.is_empty() {
-            let (dirs, names) = (self.dirs()?, self.names()?);
+            let (dirs, names) = (self.columns.dirs()?, self.columns.names()?);
             let mut path = Vec::new();
             let mut kept = Vec::with_capacity(rows.len());
             for &row in rows.iter() {
@@ -286,19 +215,18 @@ impl<'a> RowGroup<'a> {
     /// The column of a time that every row has. The birth time is not such a time.
     pub(super) fn times(&self, field: TimeField) -> Result<&Times<i64, u32>, Error> {
         match field {
-            TimeField::Atime => self.atimes(),
-            TimeField::Ctime => self.ctimes(),
-            TimeField::Mtime | TimeField::Btime => self.mtimes(),
+            TimeField::Atime => self.columns.atimes(),
+            TimeField::Ctime => self.columns.ctimes(),
+            TimeField::Mtime | TimeField::Btime => self.columns.mtimes(),
         }
     }
 
     /// Reads device and inode number of each row.
-    pub(super) fn files(&self) -> Result<InodeColumns, Error> {
-        let read = |column| self.reader.read(column, self.group);
+    pub(super) fn files(&self) -> Result<InodeColumns<'_>, Error> {
         Ok(InodeColumns {
-            inos: self.reader.read(INO, self.group)?,
-            majors: read(DEV_MAJOR)?,
-            minors: read(DEV_MINOR)?,
+            inos: self.columns.inos()?,
+            majors: self.columns.dev_majors()?,
+            minors: self.columns.dev_minors()?,
         })
     }
 
@@ -306,7 +234,7 @@ impl<'a> RowGroup<'a> {
     pub(super) fn directory(&self, row: usize, path: &mut Vec<u8>) -> Result<(), Error> {
         path.clear();
         path.extend_from_slice(self.root_of(row)?);
-        let below = &self.dirs()?[row];
+        let below = &self.columns.dirs()?[row];
         if !below.is_empty() {
             append(path, below);
         }
@@ -322,7 +250,7 @@ impl<'a> RowGroup<'a> {
     pub(super) fn top(&self, row: usize) -> Result<u32, Error> {
         match self.reader.about().roots.len() {
             0 | 1 => Ok(0),
-            _ => Ok(self.tops()?[row]),
+            _ => Ok(self.columns.tops()?[row]),
         }
     }
 
@@ -330,7 +258,7 @@ impl<'a> RowGroup<'a> {
     fn place(&self, row: usize) -> Result<DirectoryRun<'_>, Error> {
         let top = self.top(row)?;
         let (number, root) = self.data.root(self.nth, top);
-        let below = &self.dirs()?[row];
+        let below = &self.columns.dirs()?[row];
         let mut path = root.to_vec();
         if !below.is_empty() {
             append(&mut path, below);
@@ -344,7 +272,7 @@ impl<'a> RowGroup<'a> {
     }
 
     fn is_in(&self, place: &DirectoryRun<'_>, row: usize) -> Result<bool, Error> {
-        Ok(self.dirs()?[row] == *place.below && self.top(row)? == place.top)
+        Ok(self.columns.dirs()?[row] == *place.below && self.top(row)? == place.top)
     }
 
     /// Returns a function for the metadata of rows, with only the requested fields.
@@ -353,73 +281,28 @@ impl<'a> RowGroup<'a> {
         fields: Fields,
         rows: &[usize],
     ) -> Result<impl Fn(usize) -> Meta + use<'_>, Error> {
-        macro_rules! wanted {
-            ($field:ident, $column:ident) => {
-                fields
-                    .contains(Fields::$field)
-                    .then(|| self.$column())
-                    .transpose()?
-            };
-        }
-        let wants_mode = fields.intersects(Fields::MODE | Fields::TYPE);
-        let modes = wants_mode.then(|| self.modes()).transpose()?;
-        let nlinks = wanted!(NLINK, nlinks);
-        let (uids, gids) = (wanted!(UID, uids), wanted!(GID, gids));
-        let (atimes, mtimes) = (wanted!(ATIME, atimes), wanted!(MTIME, mtimes));
-        let (ctimes, btimes) = (wanted!(CTIME, ctimes), wanted!(BTIME, btimes));
-        let (sizes, blocks) = (wanted!(SIZE, sizes), wanted!(BLOCKS, blocks));
-        let has_links = || match (modes, nlinks) {
-            (Some(modes), Some(nlinks)) => {
-                rows.iter().any(|&row| is_linked(modes[row], nlinks[row]))
+        let columns = &self.columns;
+        let has_links = || {
+            let has_modes = fields.intersects(Fields::MODE | Fields::TYPE);
+            if !has_modes || !fields.contains(Fields::NLINK) {
+                return Ok(true);
             }
-            _ => true,
+            let (modes, nlinks) = (columns.modes()?, columns.nlinks()?);
+            Ok::<_, Error>(rows.iter().any(|&row| is_linked(modes[row], nlinks[row])))
         };
         let wants_inode =
-            fields.contains(Fields::INODE) || fields.contains(Fields::LINKED_INODE) && has_links();
+            fields.contains(Fields::INODE) || fields.contains(Fields::LINKED_INODE) && has_links()?;
         let files = wants_inode.then(|| self.files()).transpose()?;
-        let has_rest = fields.contains(Fields::REST);
-        let rdevs = self
-            .read_if(has_rest, RDEV_MAJOR)?
-            .zip(self.read_if(has_rest, RDEV_MINOR)?);
-        let attributes = self.read_if(has_rest, ATTRIBUTES)?;
-        let generations = self.read_if(has_rest, GENERATION)?;
-        let xattrs = self.read_if(has_rest, XATTRS)?;
-        fn at<T: Copy + Default>(column: Option<&Vec<T>>, row: usize) -> T {
-            column.map_or(T::default(), |column| column[row])
-        }
-        let dev_at = |devs: &Option<(Vec<u32>, Vec<u32>)>, row: usize| {
-            let dev = devs.as_ref();
-            dev.map_or(Dev::default(), |(majors, minors)| Dev {
-                major: majors[row],
-                minor: minors[row],
-            })
-        };
-        Ok(move |row: usize| Meta {
-            ino: files.as_ref().map_or(0, |files| files.at(row).1),
-            mode: at(modes, row),
-            nlink: at(nlinks, row),
-            uid: at(uids, row),
-            gid: at(gids, row),
-            size: at(sizes, row),
-            blocks: at(blocks, row),
-            atime: atimes.map_or(Default::default(), |times| times.at(row)),
-            mtime: mtimes.map_or(Default::default(), |times| times.at(row)),
-            ctime: ctimes.map_or(Default::default(), |times| times.at(row)),
-            btime: btimes.and_then(|times| times.at(row)),
-            rdev: dev_at(&rdevs, row),
-            dev: files
-                .as_ref()
-                .map_or(Dev::default(), |files| files.at(row).0),
-            mount: 0,
-            attributes: at(attributes.as_ref(), row),
-            generation: at(generations.as_ref(), row),
-            xattrs: at(xattrs.as_ref(), row),
+        let metas = columns.metas(fields.difference(Fields::INODE))?;
+        Ok(move |row: usize| {
+            let file = files.as_ref().map(|files| files.at(row));
+            let (dev, ino) = file.unwrap_or_default();
+            Meta {
+                dev,
+                ino,
+                ..metas(row)
+            }
         })
-    }
-
-    fn read_if<C: Columns>(&self, is_wanted: bool, columns: C) -> Result<Option<C::Values>, Error> {
-        let read = || self.reader.read(columns, self.group);
-        is_wanted.then(read).transpose()
     }
 }
 
@@ -442,13 +325,13 @@ impl DirectoryRun<'_> {
 }
 
 /// Device and inode number columns of a row group.
-pub(super) struct InodeColumns {
-    inos: Vec<u64>,
-    majors: Vec<u32>,
-    minors: Vec<u32>,
+pub(super) struct InodeColumns<'a> {
+    inos: &'a [u64],
+    majors: &'a [u32],
+    minors: &'a [u32],
 }
 
-impl InodeColumns {
+impl InodeColumns<'_> {
     #[inline]
     pub(super) fn at(&self, row: usize) -> (Dev, u64) {
         let (major, minor) = (self.majors[row], self.minors[row]);

@@ -21,7 +21,7 @@ struct SelectedRows<'a> {
     modes: &'a [u32],
     nlinks: &'a [u32],
     /// Device and inode numbers, read only if some row is a hard link.
-    files: Option<InodeColumns>,
+    files: Option<InodeColumns<'a>>,
 }
 
 impl SelectedRows<'_> {
@@ -54,30 +54,30 @@ impl RowGroup<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        let (modes, nlinks) = (self.modes()?, self.nlinks()?);
+        let (modes, nlinks) = (self.columns.modes()?, self.columns.nlinks()?);
         let has_links = rows.iter().any(|&row| is_linked(modes[row], nlinks[row]));
         let sums = SelectedRows {
             rows: &rows,
-            sizes: self.sizes()?,
-            blocks: self.blocks()?,
+            sizes: self.columns.sizes()?,
+            blocks: self.columns.blocks()?,
             modes,
             nlinks,
             files: has_links.then(|| self.files()).transpose()?,
         };
         match by {
             GroupBy::Owner => {
-                let uids = self.uids()?;
+                let uids = self.columns.uids()?;
                 sums.add_by(adder, |row| uids[row].into());
             }
             GroupBy::Group => {
-                let gids = self.gids()?;
+                let gids = self.columns.gids()?;
                 sums.add_by(adder, |row| gids[row].into());
             }
             GroupBy::Type => sums.add_by(adder, |row| FileType::from_mode(modes[row]) as u64),
             GroupBy::Size => sums.add_by(adder, |row| size_bucket(sums.sizes[row])),
             GroupBy::Links => sums.add_by(adder, |row| nlinks[row].into()),
             GroupBy::Age(TimeField::Btime, now) => {
-                let times = self.btimes()?;
+                let times = self.columns.btimes()?;
                 sums.add_by(adder, |row| bucket(times.at(row), now));
             }
             GroupBy::Age(field, now) => {
@@ -95,7 +95,7 @@ impl RowGroup<'_> {
         sums: &SelectedRows<'_>,
         adder: &mut Adder<'_>,
     ) -> Result<(), Error> {
-        let names = self.names()?;
+        let names = self.columns.names()?;
         // Consecutive entries mostly have the same extension, so add them up before the lookup.
         let (mut last, mut pending) = (Cow::Borrowed(&b""[..]), GroupSums::default());
         for &row in sums.rows {
@@ -126,7 +126,7 @@ impl RowGroup<'_> {
         sums: &SelectedRows<'_>,
         adder: &mut Adder<'_>,
     ) -> Result<(), Error> {
-        let dirs = self.dirs()?;
+        let dirs = self.columns.dirs()?;
         let (mut path, mut last, mut pending) = (Vec::new(), Vec::new(), GroupSums::default());
         let mut left = sums.rows;
         while let Some(&first) = left.first() {
@@ -149,10 +149,10 @@ impl RowGroup<'_> {
             let mut own = Vec::new();
             for &row in some {
                 let is_directory = FileType::from_mode(sums.modes[row]) == FileType::Directory;
-                if is_directory && depth < most && !self.names()?[row].is_empty() {
+                if is_directory && depth < most && !self.columns.names()?[row].is_empty() {
                     own.clear();
                     own.extend_from_slice(&path);
-                    append(&mut own, &self.names()?[row]);
+                    append(&mut own, &self.columns.names()?[row]);
                     adder.add_name(&own, sums.at(row));
                 } else if let Some(file) = sums.file(row) {
                     adder.add_link(&last, file, sums.at(row));

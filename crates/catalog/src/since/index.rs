@@ -13,13 +13,13 @@ use gate::heap::large_room;
 use gate::sync::Mutex;
 use walk::entry::Time;
 use walk::moment::{Granularity, may_be_since};
-use walk::{Meta, path_id};
+use walk::{Fields, Meta, path_id};
 
 use crate::error::Error;
-use crate::format::Reader;
 use crate::format::columns::{
-    BTIME, CTIME, DIR, GENERATION, GID, INO, MODE, MTIME, NAME, PART, SIZE, TOP, UID,
+    BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,
 };
+use crate::format::{Reader, RowColumns};
 use crate::part::magic_of;
 
 /// The identity of a file, independent of its names: an inode number denotes the same file as long
@@ -314,19 +314,12 @@ impl Index {
         let mut index = Index::load(reader)?;
         index.is_by_name = true;
         let mut rows = index.rows.iter_mut();
+        let fields = Fields::MODE | Fields::SIZE | Fields::UID | Fields::GID | Fields::MTIME;
         for group in 0..reader.groups() {
-            let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
-            let (uids, gids) = (reader.read(UID, group)?, reader.read(GID, group)?);
-            let mtimes = reader.read(MTIME, group)?;
+            let columns = RowColumns::new(reader, group);
+            let metas = columns.metas(fields)?;
             for (at, row) in (0..reader.rows(group)).zip(&mut rows) {
-                let meta = Meta {
-                    mode: modes[at],
-                    uid: uids[at],
-                    gid: gids[at],
-                    size: sizes[at],
-                    mtime: mtimes.at(at),
-                    ..Meta::default()
-                };
+                let meta = metas(at);
                 row.generation = 0;
                 row.set(fingerprint_by_name(row.path, &meta), meta.is_dir(), false);
             }

@@ -254,7 +254,7 @@ impl Search<'_, '_, '_> {
                 && is_canonical
                 && let Some(id) = mount_root(&seen)
             {
-                let kind = kind(&seen, PointKind::Dir);
+                let kind = kind(&seen, true);
                 self.enter(name.clone(), kind, seen.dev, id, None, tree);
             }
         }
@@ -315,14 +315,7 @@ impl Search<'_, '_, '_> {
             match statx_long(target, LOOK, StatxMask::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
                     let is_dir = tree.has_mount_inside(row) || row.content.fsroot == b"/";
-                    let kind = kind(
-                        &seen,
-                        if is_dir {
-                            PointKind::Dir
-                        } else {
-                            PointKind::File
-                        },
-                    );
+                    let kind = kind(&seen, is_dir);
                     let dev = seen.dev;
                     self.enter(target.to_vec(), kind, dev, row.id, None, Some(tree));
                 }
@@ -375,15 +368,7 @@ impl Search<'_, '_, '_> {
             {
                 let new_mount = mount_root(&seen);
                 if let Some(id) = new_mount {
-                    let is_file = !entry_type.may_be_directory();
-                    let kind = kind(
-                        &seen,
-                        if is_file {
-                            PointKind::File
-                        } else {
-                            PointKind::Dir
-                        },
-                    );
+                    let kind = kind(&seen, entry_type.may_be_directory());
                     let dev = seen.dev;
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     if let Some(sought) = &mut sought {
@@ -438,7 +423,7 @@ impl Search<'_, '_, '_> {
             let is_file = |t: FileType| !t.may_be_directory();
             for (name, _, seen) in self.read_directory(queue, at, &path, buffer, is_file) {
                 if let Some(id) = mount_root(&seen) {
-                    let (kind, dev) = (kind(&seen, PointKind::File), seen.dev);
+                    let (kind, dev) = (kind(&seen, false), seen.dev);
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     contradicted |= !sought.found(id, Some(mount));
                 }
@@ -505,11 +490,11 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The kind of a file; `unknown` if the kernel does not report it.
-fn kind(seen: &Statx, unknown: PointKind) -> PointKind {
+/// The kind of a file; if the kernel does not report it, `is_dir` decides.
+fn kind(seen: &Statx, is_dir: bool) -> PointKind {
     match seen.file_type {
         FileType::Directory => PointKind::Dir,
-        FileType::Unknown => unknown,
+        FileType::Unknown if is_dir => PointKind::Dir,
         _ => PointKind::File,
     }
 }

@@ -261,7 +261,7 @@ impl<'a> BtrfsWalkState<'a, '_> {
                 continue;
             };
             let worker = &mut **worker.get_or_insert_with(|| job.sink.worker());
-            let path = job.dir_path(&place);
+            let path = job.dir_path(|| &place);
             job.emit(
                 worker,
                 &place.key.dir(&path),

@@ -73,7 +73,7 @@ fn walk_below_by(
                 continue;
             }
         };
-        let path = job.dir_path(&place);
+        let path = job.dir_path(|| &place);
         let dir = place.key.dir(&path);
         lister.read(&place, &dir, &opened, |entries| {
             for Entry { name, meta } in entries {

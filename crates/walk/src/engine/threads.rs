@@ -560,21 +560,13 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    fn path(&self, node: &DirectoryNode<'_>) -> Vec<u8> {
-        if self.crew.job.wants_paths() {
-            self.crew.job.path(&node.place())
-        } else {
-            Vec::new()
-        }
-    }
-
     fn look_at_names(
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
         opened: &Arc<OpenedDirectory>,
         records: &[u8],
     ) {
-        let path = self.path(node);
+        let path = self.crew.job.dir_path(|| node.place());
         self.names(node, &path, opened, records);
     }
 
@@ -645,7 +637,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         /// Length of getdents64 records of some 50 names.
         const MANY: usize = 2048;
         let job = self.crew.job;
-        let path = self.path(node);
+        let path = self.crew.job.dir_path(|| node.place());
         loop {
             let records = match opened.read(buffer) {
                 Ok(0) => return,

@@ -15,7 +15,7 @@ pub struct Glob {
     folds: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 enum Token {
     One(u32),
     Any,
@@ -28,27 +28,14 @@ enum Token {
     Never,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum SetItem {
     Range(u32, u32),
     Class(CharacterClass),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CharacterClass {
-    Alnum,
-    Alpha,
-    Blank,
-    Cntrl,
-    Digit,
-    Graph,
-    Lower,
-    Print,
-    Punct,
-    Space,
-    Upper,
-    Xdigit,
-}
+/// Whether a character is in a class.
+type CharacterClass = fn(char) -> bool;
 
 impl Glob {
     /// Parses a pattern; with `folds`, the case of letters is ignored.
@@ -180,7 +167,7 @@ impl Next {
         if self.0.last().is_some_and(|last| *last >= at) {
             return;
         }
-        if tokens.get(at) == Some(&Token::Star) {
+        if matches!(tokens.get(at), Some(Token::Star)) {
             self.0.clear();
             self.0.push(at);
             self.0.push(at + 1);
@@ -227,7 +214,7 @@ fn parse(pattern: &[u32]) -> Vec<Token> {
     while let Some((&first, tail)) = rest.split_first() {
         rest = tail;
         let token = match char::from_u32(first) {
-            Some('*') if tokens.last() == Some(&Token::Star) => continue,
+            Some('*') if matches!(tokens.last(), Some(Token::Star)) => continue,
             Some('*') => Token::Star,
             Some('?') => Token::Any,
             Some('\\') => match rest.split_off_first() {
@@ -307,19 +294,19 @@ fn class(pattern: &[u32]) -> Option<(CharacterClass, &[u32])> {
         .skip(1)
         .position(|pair| pair == [code(':'), code(']')])?;
     let name = pattern[1..=end].iter().map(|&c| char::from_u32(c));
-    let class = match &name.collect::<Option<String>>()?[..] {
-        "alnum" => CharacterClass::Alnum,
-        "alpha" => CharacterClass::Alpha,
-        "blank" => CharacterClass::Blank,
-        "cntrl" => CharacterClass::Cntrl,
-        "digit" => CharacterClass::Digit,
-        "graph" => CharacterClass::Graph,
-        "lower" => CharacterClass::Lower,
-        "print" => CharacterClass::Print,
-        "punct" => CharacterClass::Punct,
-        "space" => CharacterClass::Space,
-        "upper" => CharacterClass::Upper,
-        "xdigit" => CharacterClass::Xdigit,
+    let class: CharacterClass = match &name.collect::<Option<String>>()?[..] {
+        "alnum" => char::is_alphanumeric,
+        "alpha" => char::is_alphabetic,
+        "blank" => |c| matches!(c, ' ' | '\t'),
+        "cntrl" => char::is_control,
+        "digit" => |c| c.is_ascii_digit(),
+        "graph" => |c| !c.is_control() && !c.is_whitespace(),
+        "lower" => char::is_lowercase,
+        "print" => |c| !c.is_control(),
+        "punct" => |c| !c.is_alphanumeric() && !c.is_control() && !c.is_whitespace(),
+        "space" => char::is_whitespace,
+        "upper" => char::is_uppercase,
+        "xdigit" => |c| c.is_ascii_hexdigit(),
         _ => return None,
     };
     Some((class, &pattern[end + 3..]))
@@ -386,26 +373,7 @@ impl SetItem {
         match self {
             SetItem::Range(low, high) if folds => (fold(low)..=fold(high)).contains(&c),
             SetItem::Range(low, high) => (low..=high).contains(&c),
-            SetItem::Class(class) => char::from_u32(c).is_some_and(|c| class.has(c)),
-        }
-    }
-}
-
-impl CharacterClass {
-    fn has(self, c: char) -> bool {
-        match self {
-            CharacterClass::Alnum => c.is_alphanumeric(),
-            CharacterClass::Alpha => c.is_alphabetic(),
-            CharacterClass::Blank => matches!(c, ' ' | '\t'),
-            CharacterClass::Cntrl => c.is_control(),
-            CharacterClass::Digit => c.is_ascii_digit(),
-            CharacterClass::Graph => !c.is_control() && !c.is_whitespace(),
-            CharacterClass::Lower => c.is_lowercase(),
-            CharacterClass::Print => !c.is_control(),
-            CharacterClass::Punct => !c.is_alphanumeric() && !c.is_control() && !c.is_whitespace(),
-            CharacterClass::Space => c.is_whitespace(),
-            CharacterClass::Upper => c.is_uppercase(),
-            CharacterClass::Xdigit => c.is_ascii_hexdigit(),
+            SetItem::Class(class) => char::from_u32(c).is_some_and(class),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod glob;
 pub mod select;
 pub mod test;
 
+use base::path::{split, trim_slashes};
 use regex::bytes::Regex;
 
 use crate::entry::{Dir, Entry, FileType, Meta};
@@ -167,13 +168,10 @@ fn own_name<'a>(dir: &Dir<'a>, entry: &Entry<'a>) -> &'a [u8] {
 
 /// The last component of a path without the slashes at its end; `/` for the root.
 pub fn base_name(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|&b| b != b'/');
-    let Some(end) = end else {
-        return &path[..path.len().min(1)];
-    };
-    let path = &path[..=end];
-    let slash = path.iter().rposition(|&b| b == b'/');
-    slash.map_or(path, |slash| &path[slash + 1..])
+    match trim_slashes(path) {
+        b"" => &path[..path.len().min(1)],
+        path => split(path).1,
+    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use ondisk::varint;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::Result;
 
-use super::decode::{damaged, varint};
+use super::decode::damaged;
 
 /// Maximum size of a page in DELTA_BYTE_ARRAY encoding. Each value shares a prefix with the
 /// previous value, so every value may be as long as the page.
@@ -27,83 +28,39 @@ pub(in crate::format) struct BoundedPages<P> {
 }
 
 impl<P: PageReader> BoundedPages<P> {
-    fn check(&mut self, page: Page) -> Option<Page> {
+    fn check(&mut self, mut page: Page) -> Option<Page> {
         let rows = self.rows;
         if page.num_values() as usize > rows {
             return None;
         }
-        let (page, values) = match page {
-            Page::DictionaryPage {
-                buf,
-                num_values,
-                encoding,
-                is_sorted,
-            } => {
-                let buf = self.decompress(&[], &buf)?;
-                let page = Page::DictionaryPage {
-                    buf,
-                    num_values,
-                    encoding,
-                    is_sorted,
-                };
-                (page, 0)
+        let levels = match &mut page {
+            Page::DictionaryPage { buf, .. } => {
+                *buf = self.decompress(&[], buf)?;
+                0
             }
-            Page::DataPage {
-                buf,
-                num_values,
-                encoding,
-                def_level_encoding,
-                rep_level_encoding,
-                statistics,
-            } => {
-                let buf = self.decompress(&[], &buf)?;
-                let levels = match self.is_optional {
+            Page::DataPage { buf, .. } => {
+                *buf = self.decompress(&[], buf)?;
+                match self.is_optional {
                     true => u32::from_le_bytes(*buf.first_chunk()?) as usize + 4,
                     false => 0,
-                };
-                let page = Page::DataPage {
-                    buf,
-                    num_values,
-                    encoding,
-                    def_level_encoding,
-                    rep_level_encoding,
-                    statistics,
-                };
-                (page, levels)
+                }
             }
             Page::DataPageV2 {
                 buf,
-                num_values,
-                encoding,
-                num_nulls,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
+                def_levels_byte_len: definition,
+                rep_levels_byte_len: repetition,
                 is_compressed,
-                statistics,
+                ..
             } => {
-                let levels =
-                    (def_levels_byte_len as usize).checked_add(rep_levels_byte_len as usize)?;
+                let levels = (*definition as usize).checked_add(*repetition as usize)?;
                 let (before, packed) = buf.split_at_checked(levels)?;
-                let buf = match is_compressed && !packed.is_empty() {
-                    true => self.decompress(before, packed)?,
-                    false => buf,
-                };
-                let page = Page::DataPageV2 {
-                    buf,
-                    num_values,
-                    encoding,
-                    num_nulls,
-                    num_rows,
-                    def_levels_byte_len,
-                    rep_levels_byte_len,
-                    is_compressed: false,
-                    statistics,
-                };
-                (page, levels)
+                if std::mem::take(is_compressed) && !packed.is_empty() {
+                    *buf = self.decompress(before, packed)?;
+                }
+                levels
             }
         };
-        let values = page.buffer().get(values..)?;
+        let values = page.buffer().get(levels..)?;
         check_values(page.encoding(), values, rows)?;
         Some(page)
     }
@@ -156,14 +113,14 @@ fn check_values(encoding: Encoding, mut values: &[u8], rows: usize) -> Option<()
 /// Skips a DELTA_BINARY_PACKED sequence. `None` if the sequence has more numbers than the row group
 /// has rows, or fewer numbers than it claims.
 fn skip_deltas(bytes: &mut &[u8], rows: usize) -> Option<()> {
-    let mut number = || varint(bytes).and_then(|number| usize::try_from(number).ok());
+    let mut number = || varint::take(bytes).and_then(|number| usize::try_from(number).ok());
     let (block, parts, values) = (number()?, number()?, number()?);
     let _first = number()?;
     (values <= rows).then_some(())?;
     let of_part = block.checked_div(parts)?;
     let mut left = values.saturating_sub(1);
     while left > 0 {
-        let _least = varint(bytes)?;
+        let _least = varint::take(bytes)?;
         let widths = bytes.split_off(..parts)?;
         for &width in widths {
             if left == 0 {

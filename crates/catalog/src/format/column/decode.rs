@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Index;
 
+use ondisk::varint;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
@@ -19,7 +20,7 @@ pub(super) fn runs(
     mut take: impl FnMut(u32, usize) -> Option<()>,
 ) -> Option<()> {
     while left > 0 {
-        let header = varint(&mut bytes)?;
+        let header = varint::take(&mut bytes)?;
         let many = usize::try_from(header >> 1).ok()?;
         if header & 1 == 0 {
             let value = bytes.split_off(..bits.div_ceil(8) as usize)?.iter().rev();
@@ -46,18 +47,6 @@ pub(super) fn runs(
         }
     }
     Some(())
-}
-
-pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = *bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// The pages of a column of a row group.

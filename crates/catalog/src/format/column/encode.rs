@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
+use ondisk::varint;
 use parquet::basic::{Compression, ConvertedType, Encoding, PageType, Type, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
@@ -249,34 +250,22 @@ impl Chunk {
             Type::INT32 => {
                 let values = values.as_chunks().0.iter();
                 let limits = match is_unsigned {
-                    true => limits(values.map(|value| u32::from_le_bytes(*value)))
-                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
-                    false => limits(values.map(|value| i32::from_le_bytes(*value))),
+                    true => limits(values.map(|value| u32::from_le_bytes(*value)))?
+                        .map(u32::cast_signed),
+                    false => limits(values.map(|value| i32::from_le_bytes(*value)))?,
                 };
-                let (min, max) = limits?;
-                Some(Statistics::int32(
-                    Some(min),
-                    Some(max),
-                    None,
-                    Some(0),
-                    false,
-                ))
+                let [min, max] = limits.map(Some);
+                Some(Statistics::int32(min, max, None, Some(0), false))
             }
             Type::INT64 => {
                 let values = values.as_chunks().0.iter();
                 let limits = match is_unsigned {
-                    true => limits(values.map(|value| u64::from_le_bytes(*value)))
-                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
-                    false => limits(values.map(|value| i64::from_le_bytes(*value))),
+                    true => limits(values.map(|value| u64::from_le_bytes(*value)))?
+                        .map(u64::cast_signed),
+                    false => limits(values.map(|value| i64::from_le_bytes(*value)))?,
                 };
-                let (min, max) = limits?;
-                Some(Statistics::int64(
-                    Some(min),
-                    Some(max),
-                    None,
-                    Some(0),
-                    false,
-                ))
+                let [min, max] = limits.map(Some);
+                Some(Statistics::int64(min, max, None, Some(0), false))
             }
             _ => None,
         }
@@ -418,7 +407,7 @@ fn header(
     fn put(numbers: &[i32], header: &mut Vec<u8>) {
         for number in numbers {
             header.push(1 << 4 | I32);
-            put_varint((number << 1 ^ number >> 31).cast_unsigned().into(), header);
+            varint::put((number << 1 ^ number >> 31).cast_unsigned().into(), header);
         }
     }
     let mut header = Vec::with_capacity(32);
@@ -468,10 +457,10 @@ impl Dictionary {
 }
 
 /// The minimum and the maximum of some numbers.
-fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<(N, N)> {
+fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<[N; 2]> {
     let first = numbers.next()?;
-    Some(numbers.fold((first, first), |(min, max), number| {
-        (min.min(number), max.max(number))
+    Some(numbers.fold([first, first], |[min, max], number| {
+        [min.min(number), max.max(number)]
     }))
 }
 
@@ -480,18 +469,10 @@ fn put_name(name: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(name);
 }
 
-fn put_varint(mut number: u64, to: &mut Vec<u8>) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
 /// Encodes runs of numbers of `bits` bits (RLE).
 fn put_runs(bits: u32, runs: &[(u32, u32)], to: &mut Vec<u8>) {
     for (number, times) in runs {
-        put_varint(u64::from(*times) << 1, to);
+        varint::put(u64::from(*times) << 1, to);
         to.extend_from_slice(&number.to_le_bytes()[..bits.div_ceil(8) as usize]);
     }
 }

@@ -81,15 +81,14 @@ impl<'a> SubvolumeChanges<'a> {
             return Ok(Some(since));
         }
         let first = first_written(then, &subvolume, top);
-        let known =
-            CatalogInodes::load(reader, 0..reader.groups(), |ino| first.contains_key(&ino))?;
+        let known = CatalogInodes::load(reader, reader.groups(), |ino| first.contains_key(&ino))?;
         let differ =
             |(ino, before): &&(u64, Fingerprint)| !before.is_same(&first[ino], &Mutex::default());
         let differ = known.inodes().iter().filter(differ).count();
         if differ > few_changes(EngineKind::Btrfs, known.inodes().len()) {
             return Ok(None);
         }
-        let known = CatalogInodes::load(reader, 0..reader.groups(), |_| true)?;
+        let known = CatalogInodes::load(reader, reader.groups(), |_| true)?;
         Ok(SubvolumeChanges::after(
             then,
             subvolume,

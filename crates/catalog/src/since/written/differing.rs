@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use gate::Errno;
 use ondisk::Dev;
 use walk::entry::joined;
-use walk::{Dir, DirKey, Entry, Meta, Sink, Worker};
+use walk::{Dir, DirKey, Entry, Fields, Meta, Sink, Worker};
 
 use super::known::AccessTimes;
 use crate::error::Error;
-use crate::format::columns::{DIR, NAME};
-use crate::format::{About, Reader};
+use crate::format::{About, Reader, RowColumns};
 use crate::rows::Collector;
 use crate::since::index::each_group;
 
@@ -67,8 +66,9 @@ impl Differing {
         to: &Collector<'_>,
     ) -> Result<(), Error> {
         let read = |group: usize| {
-            let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-            let meta = reader.metas(group)?;
+            let columns = RowColumns::new(reader, group);
+            let (dirs, names) = (columns.dirs()?, columns.names()?);
+            let meta = columns.metas(Fields::all())?;
             let first = reader.first(group);
             let Differing { places, atimes, .. } = self;
             let from = places.partition_point(|&place| place < first);

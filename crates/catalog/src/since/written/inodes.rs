@@ -84,7 +84,7 @@ impl<'a> InodeChanges<'a> {
         }
         let (known, others) = match &sums {
             None => (
-                CatalogInodes::load(reader, 0..reader.groups(), |_| true)?,
+                CatalogInodes::load(reader, reader.groups(), |_| true)?,
                 None,
             ),
             Some(sums) => {
@@ -96,7 +96,7 @@ impl<'a> InodeChanges<'a> {
                 if stale.len() > few(by, reader.about().entries as usize) {
                     return Ok(None);
                 }
-                let groups = 0..if stale.len() == 0 { 0 } else { reader.groups() };
+                let groups = if stale.len() == 0 { 0 } else { reader.groups() };
                 let known = CatalogInodes::load(reader, groups, |ino| stale.has(ino))?;
                 (known, Some(atimes))
             }
@@ -186,7 +186,7 @@ impl InodeComparison<'_, '_> {
         if stale.is_some_and(|(stale, _)| stale.len() == 0) {
             return Ok(false);
         }
-        let known = CatalogInodes::load(reader, 0..reader.groups().min(1), |_| true)?;
+        let known = CatalogInodes::load(reader, reader.groups().min(1), |_| true)?;
         let known = &known.inodes()[..known.inodes().len().min(SAMPLE)];
         Ok(self.compare(known).is_none())
     }

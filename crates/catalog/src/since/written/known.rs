@@ -1,57 +1,40 @@
 //! The inodes of a catalog by number, each with a fingerprint. Fingerprints distinguish changed
 //! inodes from inodes that were only read: reading changes only the access time.
 
-use std::ops::Range;
-
 use base::pool::each;
 use gate::sync::Mutex;
-use walk::Meta;
 use walk::entry::Time;
+use walk::{Fields, Meta};
 
 use crate::error::Error;
-use crate::format::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
-use crate::format::{Reader, state_words};
+use crate::format::{Reader, RowColumns, state_words};
 use crate::since::index::hashed;
 
 /// Inodes of a catalog, sorted by number.
 pub(super) struct CatalogInodes(Vec<(u64, Fingerprint)>);
 
 impl CatalogInodes {
-    /// Reads the inodes in some row groups that `is_wanted` accepts.
+    /// Reads the inodes that `is_wanted` accepts, in the first `groups` row groups.
     pub(super) fn load(
         reader: &Reader,
-        groups: Range<usize>,
+        groups: usize,
         is_wanted: impl Fn(u64) -> bool + Sync,
     ) -> Result<CatalogInodes, Error> {
-        let read = |nth: usize| {
-            let group = groups.start + nth;
-            let inos = reader.read(INO, group)?;
+        let read = |group: usize| {
+            let columns = RowColumns::new(reader, group);
+            let inos = columns.inos()?;
             let rows = (0..inos.len()).filter(|&row| is_wanted(inos[row]));
             let rows: Vec<usize> = rows.collect();
             if rows.is_empty() {
                 return Ok(Vec::new());
             }
-            let sizes = reader.read(SIZE, group)?;
-            let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
-            let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
-            let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
-            let one = |row: usize| {
-                let meta = Meta {
-                    size: sizes[row],
-                    blocks: blocks[row],
-                    mode: modes[row],
-                    nlink: nlinks[row],
-                    mtime: mtimes.at(row),
-                    ctime: ctimes.at(row),
-                    atime: atimes.at(row),
-                    ..Meta::default()
-                };
-                (inos[row], Fingerprint::from_meta(&meta))
-            };
+            let unread = Fields::UID | Fields::GID | Fields::BTIME | Fields::REST;
+            let metas = columns.metas(Fields::all() - unread)?;
+            let one = |row: usize| (inos[row], Fingerprint::from_meta(&metas(row)));
             Ok::<_, Error>(rows.into_iter().map(one).collect::<Vec<_>>())
         };
         let mut known = Vec::new();
-        each(groups.len(), read, |_, some| known.extend(some))?;
+        each(groups, read, |_, some| known.extend(some))?;
         known.sort(); // a stable sort is fast on sorted runs
         known.dedup_by(|later, first| {
             // Rows of one inode with different metadata must match nothing.

@@ -43,25 +43,11 @@ pub(super) struct ScannedInode<'s, 'b> {
     pub(super) is_whole: bool,
 }
 
-struct Open {
-    ino: u64,
-    inode: Option<Inode>,
-    xattrs: bool,
-    is_whole: bool,
-    /// Whether the scan has passed all items of this inode that a [`ScannedInode`] needs.
-    is_complete: bool,
-}
-
-impl Open {
-    fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(FoundItem<'_, 'b>)) {
+impl<'b> ScannedInode<'_, 'b> {
+    /// Passes the inode on, with its names.
+    fn finish(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(FoundItem<'_, 'b>)) {
         if !links.is_empty() || self.inode.is_some() {
-            each(FoundItem::Inode(ScannedInode {
-                ino: self.ino,
-                inode: self.inode,
-                links,
-                xattrs: self.xattrs,
-                is_whole: self.is_whole,
-            }));
+            each(FoundItem::Inode(ScannedInode { links, ..self }));
             links.clear();
         }
     }
@@ -137,7 +123,7 @@ impl Scan {
         mut each: impl FnMut(FoundItem<'_, 'b>),
     ) {
         let mut found = items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count);
-        let mut open: Option<Open> = None;
+        let mut open: Option<ScannedInode<'_, 'b>> = None;
         let mut is_first = true;
         let mut last = None;
         links_of_row.clear();
@@ -151,12 +137,12 @@ impl Scan {
                 }
                 let long = self.long.take().filter(|&(long, _)| long == ino);
                 let is_whole = long.is_none() && !self.is_head();
-                open = Some(Open {
+                open = Some(ScannedInode {
                     ino,
+                    links: &[],
                     inode: long.map(|(_, inode)| inode),
                     xattrs: !is_whole, // the buffer may lack items of this inode
                     is_whole,
-                    is_complete: false,
                 });
             }
             let Some(open) = &mut open else { continue };
@@ -165,7 +151,6 @@ impl Scan {
                 kind::INODE_REF | kind::INODE_EXTREF => links_of_row.extend(links(item)),
                 kind::XATTR_ITEM => open.xattrs = true,
                 _ => {
-                    open.is_complete |= kind > kind::XATTR_ITEM;
                     if let Some(name) = way_to_root(item).filter(|_| self.wants_subvolumes) {
                         each(FoundItem::Subvolume(Link { dir: ino, name }));
                     }
@@ -184,7 +169,9 @@ impl Scan {
             Some(offset) => (last.0, last.1, offset),
             None => (last.0, last.1.saturating_add(1), 0),
         };
-        let next = if open.is_complete {
+        // Items are in the order of their kinds: this inode has no further names or attributes.
+        let is_complete = last.1 > kind::XATTR_ITEM;
+        let next = if is_complete {
             let next = if self.wants_subvolumes {
                 after_last
             } else {

@@ -213,9 +213,7 @@ impl BulkstatJoiner<'_> {
         self.flush();
         self.dir = Some((dir, self.names.key(dir)));
         self.place = None;
-        if self.job.wants_paths() {
-            self.path = self.job.path(&self.names.place(dir));
-        }
+        self.path = self.job.dir_path(|| self.names.place(dir));
     }
 
     fn flush(&mut self) {

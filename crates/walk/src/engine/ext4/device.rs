@@ -1,11 +1,11 @@
 //! The device of an ext4 file system, and the commits of its journal.
 
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use gate::fs::{Advice, CWD, Open, fadvise64, openat, pread64, read};
+use gate::file::read_full_at;
+use gate::fs::{Advice, CWD, Open, fadvise64, openat, read};
 use gate::long::c_string;
 use gate::{Errno, Fd};
 use mounts::names::{UnopenedDevice, kernel_name, open_device};
@@ -243,15 +243,9 @@ pub fn read_superblock(device: &Fd, name: String) -> Result<Superblock, EngineRe
     }
 }
 
-fn read_whole(fd: impl AsFd, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match pread64(&fd, &mut buffer[done..], at + done as u64)? {
-            0 => return Err(Errno::EIO),
-            n => done += n,
-        }
-    }
-    Ok(())
+fn read_whole(fd: &Fd, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+    let is_whole = read_full_at(fd, at, buffer)? == buffer.len();
+    is_whole.then_some(()).ok_or(Errno::EIO)
 }
 
 fn slurp(path: &std::ffi::CStr) -> Option<Vec<u8>> {

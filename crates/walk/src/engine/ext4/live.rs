@@ -96,7 +96,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut DirectoryTree, live: &[u32]) {
             let mut lister = DirectoryLister::new(job, look_once);
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
-                let path = job.dir_path(&place);
+                let path = job.dir_path(|| &place);
                 let dir = place.key.dir(&path);
                 let mut new = Vec::new();
                 lister.list(&place, &dir, |entries| {

@@ -253,11 +253,7 @@ impl<'a> Ext4Joiner<'a> {
         }
         let job = self.crew.job;
         let node = &self.tree.nodes[self.dir as usize];
-        let path = if job.wants_paths() {
-            job.path(&self.tree.place(self.dir))
-        } else {
-            Vec::new()
-        };
+        let path = job.dir_path(|| self.tree.place(self.dir));
         job.emit(&mut *self.worker, &node.key.dir(&path), &self.entries);
         self.entries.clear();
     }

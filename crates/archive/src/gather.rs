@@ -33,38 +33,22 @@ use walk::{
 mod listed;
 mod together;
 
-/// A method of gathering metadata.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Gather {
-    /// One system call per attribute.
-    PerCall,
-    /// One system call per entry.
-    Combined,
-    /// One system call for many entries.
-    Batched,
-    /// Reads the file system's own tables from the device.
-    Raw,
+base::named! {
+    /// A method of gathering metadata. The costliest method is the first.
+    #[derive(PartialOrd, Ord, Hash)]
+    Gather {
+        /// One system call per attribute.
+        PerCall "percall",
+        /// One system call per entry.
+        Combined "combined",
+        /// One system call for many entries.
+        Batched "batched",
+        /// Reads the file system's own tables from the device.
+        Raw "raw",
+    }
 }
 
 impl Gather {
-    /// All gathering methods, costliest first.
-    pub const ALL: [Gather; 4] = [
-        Gather::PerCall,
-        Gather::Combined,
-        Gather::Batched,
-        Gather::Raw,
-    ];
-
-    /// The method's name in `--gather` and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Gather::PerCall => "percall",
-            Gather::Combined => "combined",
-            Gather::Batched => "batched",
-            Gather::Raw => "raw",
-        }
-    }
-
     /// The gathering method that an engine implements.
     pub fn from_engine(by: EngineKind) -> Gather {
         match by {

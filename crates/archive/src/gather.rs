@@ -18,7 +18,7 @@ use catalog::Options;
 use catalog::rows::{Collector, Rows, Source};
 use catalog::since::Evidence;
 use gate::attribution::{self, Function};
-use gate::fs::{AtFlags, Open, statx};
+use gate::fs::{AtFlags, Open, fstat};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use listed::collect_listed;
@@ -336,7 +336,7 @@ fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
 /// The metadata and a descriptor of the file at a path, without following a symlink.
 fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
     let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
-    let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+    let seen = fstat(&open, Meta::WANT)?;
     Ok((Meta::from_statx(&seen), open))
 }
 

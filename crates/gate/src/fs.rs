@@ -86,6 +86,24 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: AtFlags, want: StatxMask) -> Resul
     }
 }
 
+/// Reads attributes of an open file, like fstat(2): calls [`statx`] with an empty name.
+///
+/// # Errors
+/// Those of [`statx`].
+pub fn fstat(file: impl AsFd, want: StatxMask) -> Result<Statx> {
+    statx(file, c"", AtFlags::EMPTY_PATH, want)
+}
+
+/// Reads attributes of a file or of a symlink itself, like lstat(2): calls [`statx`] without
+/// following the symlink or triggering an automount.
+///
+/// # Errors
+/// Those of [`statx`].
+pub fn lstatat(dir: impl AsFd, name: &CStr, want: StatxMask) -> Result<Statx> {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(dir, name, at, want)
+}
+
 static STATX: NewerCall = NewerCall::new();
 
 /// Whether [`statx`] returns birth times, attributes and mount ids if the kernel and the file

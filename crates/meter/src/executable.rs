@@ -4,7 +4,9 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
 use gate::fd::Fd;
-use gate::fs::{AtFlags, CWD, FileType, Open, StatxMask, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    AtFlags, CWD, FileType, Open, StatxMask, fstat, openat, pread64, readlinkat, statx,
+};
 
 /// The absolute path of the executable of a process that has called execve(2) with `called`. As the
 /// process may have ended or executed a different program since, /proc/PID/exe is trusted only if
@@ -62,7 +64,7 @@ fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
         let (file, name) = resolve(&called)?;
         // Check the type first: the metered process chose the name, and opening a device or FIFO
         // for reading can have side effects.
-        let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).ok()?;
+        let seen = fstat(&file, StatxMask::TYPE).ok()?;
         if seen.file_type != FileType::Regular {
             return None;
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::path::{below, split};
 use base::{Warning, Warnings};
-use gate::fs::{AtFlags, Attributes, Open, Resolve, Statx, statx};
+use gate::fs::{Attributes, Open, Resolve, Statx, lstatat};
 use gate::long::{openat2_long, reach};
 use gate::resolve::openat2;
 use gate::sync::Mutex;
@@ -461,8 +461,7 @@ pub fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<F
 }
 
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(dir, name, at, Meta::WANT)
+    lstatat(dir, name, Meta::WANT)
 }
 
 /// A name with a NUL at its end; `None` for one that contains a NUL, which the kernel never

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
-use gate::fs::{AtFlags, FileType, Open, Statx, StatxMask, Time, statx};
+use gate::fs::{FileType, Open, Statx, StatxMask, Time, fstat};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use walk::Moment;
@@ -310,7 +310,7 @@ impl<'a> Restorer<'a> {
             }
             Err(e) => Err(e),
             Ok(fd) => {
-                let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+                let seen = fstat(&fd, StatxMask::BASIC_STATS)?;
                 let is_let_in = lets_in(&seen);
                 if is_let_in {
                     fchmod(&fd, seen.mode | ALL)?;

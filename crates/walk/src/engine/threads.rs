@@ -43,7 +43,7 @@ use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use base::Warning;
-use gate::fs::{AtFlags, StatxMask, statx};
+use gate::fs::{StatxMask, fstat};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -614,7 +614,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let Ok(opened) = opened else {
             return false;
         };
-        let seen = || statx(&opened.fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO);
+        let seen = || fstat(&opened.fd, StatxMask::INO);
         node.ino == 0 || seen().is_ok_and(|seen| seen.ino == node.ino)
     }
 

@@ -22,10 +22,7 @@ pub use ondisk::{Dev, FileType, Time};
 pub const CWD: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
 
 fn time(time: libc::statx_timestamp) -> Time {
-    Time {
-        sec: time.tv_sec,
-        nsec: time.tv_nsec,
-    }
+    Time::new(time.tv_sec, time.tv_nsec)
 }
 
 /// The result of [`statx`]. Fields without a comment are those of `struct stat`, without the prefix
@@ -147,10 +144,7 @@ fn device(dev: libc::dev_t) -> Dev {
 /// Calls newfstatat(2), and converts the result to [`Statx`].
 fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: AtFlags) -> Result<Statx> {
     let s = raw_stat(dir, name, at)?;
-    let time = |sec, nsec| Time {
-        sec,
-        nsec: nsec as u32,
-    };
+    let time = |sec, nsec| Time::new(sec, nsec as u32);
     Ok(Statx {
         have: StatxMask::BASIC_STATS,
         attributes: Attributes::empty(),

@@ -154,10 +154,7 @@ impl DeletedRecord {
             ino,
             blocks,
             owner: owner as u32,
-            ctime: Time {
-                sec: sec.cast_signed(),
-                nsec: nsec as u32,
-            },
+            ctime: Time::new(sec.cast_signed(), nsec as u32),
             path,
         })
     }

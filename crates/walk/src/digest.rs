@@ -64,10 +64,7 @@ impl fmt::Display for Digest {
 /// The metadata of an entry, as the bytes that are hashed.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
-    const NO_TIME: Time = Time {
-        sec: i64::MIN,
-        nsec: u32::MAX,
-    };
+    const NO_TIME: Time = Time::new(i64::MIN, u32::MAX);
     let mut times = [meta.mtime, meta.ctime, meta.btime.unwrap_or(NO_TIME)];
     if meta.is_stub() {
         times = [NO_TIME; 3];

@@ -630,10 +630,7 @@ mod tests {
             [0, 1, 3, 4, 15, 16, u64::MAX].map(size),
             [0, 1, 1, 4, 4, 16, 1 << 62]
         );
-        let now = Time {
-            sec: 1 << 40,
-            nsec: 0,
-        };
+        let now = Time::new(1 << 40, 0);
         let age = |age: i64| {
             let sec = now.sec - age;
             bucket(Some(Time { sec, nsec: 0 }), now)

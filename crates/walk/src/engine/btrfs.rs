@@ -97,10 +97,7 @@ impl Engine for Btrfs {
         let shared = BtrfsWalkState {
             job,
             since: if is_full(&statfs) {
-                Time {
-                    sec: i64::MIN,
-                    nsec: 0,
-                }
+                Time::new(i64::MIN, 0)
             } else {
                 start.changed_since()
             },

@@ -451,10 +451,7 @@ mod tests {
             mode: 0o20_600,
             rdev: Dev { major: 1, minor: 3 },
             mount: 0,
-            btime: Some(Time {
-                sec: i64::MIN,
-                nsec: 999_999_999,
-            }),
+            btime: Some(Time::new(i64::MIN, 999_999_999)),
             attributes: 0,
             generation: Some(u32::MAX),
             xattrs: None,

@@ -428,7 +428,7 @@ mod tests {
             received_uuid,
             ..
         } = Subvolume::parse(&info).unwrap();
-        assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
+        assert_eq!((generation, ctime), (9, Time::new(10, 11)));
         assert_eq!(received_uuid[0], 12);
     }
 
@@ -617,7 +617,7 @@ mod tests {
                 inode.mtime.sec,
                 inode.otime
             ),
-            (11, 12, 13, Time { sec: 14, nsec: 15 })
+            (11, 12, 13, Time::new(14, 15))
         );
         assert_eq!(Inode::parse(&data[..159]), None);
     }

@@ -174,10 +174,10 @@ mod tests {
             assert_eq!(parse(bad), None, "{bad}");
         }
         assert_eq!(Time::new(-1, 500_000_000).to_string(), "-0.5");
-        assert_eq!(Time { sec: 1, nsec: 20 }.to_string(), "1.00000002");
+        assert_eq!(Time::new(1, 20).to_string(), "1.00000002");
         let (sec, nsec) = (i64::MIN, u32::MAX);
-        assert_eq!(Time { sec, nsec: 0 }.to_string(), "-9223372036854775808");
-        assert_eq!(Time { sec: 5, nsec }.to_string(), "5.4294967295");
+        assert_eq!(Time::new(sec, 0).to_string(), "-9223372036854775808");
+        assert_eq!(Time::new(5, nsec).to_string(), "5.4294967295");
         assert_eq!(
             digits(u64::MAX, &mut [0; 20]),
             u64::MAX.to_string().as_bytes()

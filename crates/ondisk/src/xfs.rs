@@ -221,7 +221,7 @@ mod tests {
             );
             assert_eq!(
                 (inode.ctime, inode.generation, inode.uid),
-                (Time { sec: 7, nsec: 123 }, 9, 1000)
+                (Time::new(7, 123), 9, 1000)
             );
             assert_eq!(inode.rdev, Dev::new(8, 17));
             assert_eq!(inode.xflags, Inode::HAS_ATTRIBUTES | Inode::APPEND);

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(rest, sum(&[b]));
         assert_ne!(sum(&[a, b]), sum(&[(b"a", b.1), (b"b", a.1)]));
         let atime = Meta {
-            atime: Time { sec: 9, nsec: 9 },
+            atime: Time::new(9, 9),
             mount: 3,
             generation: Some(1),
             xattrs: Some(true),
@@ -135,7 +135,7 @@ mod tests {
             },
             Meta { size: 6, ..meta },
             Meta {
-                mtime: Time { sec: 0, nsec: 1 },
+                mtime: Time::new(0, 1),
                 ..meta
             },
             Meta {

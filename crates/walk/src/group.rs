@@ -633,7 +633,7 @@ mod tests {
         let now = Time::new(1 << 40, 0);
         let age = |age: i64| {
             let sec = now.sec - age;
-            bucket(Some(Time { sec, nsec: 0 }), now)
+            bucket(Some(Time::new(sec, 0)), now)
         };
         assert_eq!([-5, 86_400, 86_401, 31_536_001].map(age), [0, 0, 1, 5]);
         assert_eq!(bucket(None, now), 5);

@@ -152,7 +152,7 @@ mod tests {
             at(5, 0),
             "rounded"
         );
-        assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
+        assert_eq!(time(Duration::new(7, 8)), Time::new(7, 8));
     }
 
     #[test]

@@ -142,7 +142,7 @@ mod tests {
             let change = ComparedMeta::new(&new, false).since(&ComparedMeta::new(&old, false));
             change.fields().map(MetadataField::name).collect()
         };
-        let later = Time { sec: 1, nsec: 0 };
+        let later = Time::new(1, 0);
         assert!(names(old).is_empty());
         let setuid = Meta {
             mode: 0o104_755,

@@ -205,7 +205,7 @@ impl OpenPlace {
         // A file of this user with several links may be a hard link that another user created here.
         let is_own = seen.is_ours() && seen.nlink == 1;
         // Always accept /dev/null: in a user namespace, the owner of /dev may be unknown.
-        const NULL: Dev = Dev { major: 1, minor: 3 };
+        const NULL: Dev = Dev::new(1, 3);
         if seen.file_type == FileType::Char && seen.rdev == NULL {
             return Ok(());
         }

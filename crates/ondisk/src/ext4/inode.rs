@@ -390,7 +390,7 @@ pub(super) mod tests {
     #[test]
     fn times_range_from_1901_to_2446() {
         assert_eq!(time(0x8000_0000, 0), Time::new(-0x8000_0000, 0));
-        assert_eq!(time(0, 5 << 2), Time { sec: 0, nsec: 5 });
+        assert_eq!(time(0, 5 << 2), Time::new(0, 5));
         assert_eq!(time(0x7fff_ffff, 3), Time::new(0x3_7fff_ffff, 0));
     }
 

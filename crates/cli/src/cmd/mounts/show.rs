@@ -327,7 +327,7 @@ mod tests {
 
     /// A visible mount of a whole file system.
     fn point(target: &str, fstype: &str) -> Point {
-        let dev = Dev { major: 8, minor: 1 };
+        let dev = Dev::new(8, 1);
         let content = Content {
             source: Some(b"/dev/x".to_vec()),
             fstype: fstype.into(),

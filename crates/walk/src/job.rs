@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::path::{below, split};
+use base::path::{self, below, split};
 use base::{Warning, Warnings};
 use gate::fs::{Attributes, Open, Resolve, Statx, lstatat};
 use gate::long::{openat2_long, reach};
@@ -104,8 +104,7 @@ impl MountHints {
     pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> MountHints {
         let mut root = MountHints::default();
         for name in names {
-            let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());
-            let end = parts.fold(&mut root, |at, part| {
+            let end = path::names(name).fold(&mut root, |at, part| {
                 at.names.entry(part.to_vec()).or_default()
             });
             end.is_mount = true;

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::path::names;
 use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
 use gate::fs::{FileType, Open, Statx, StatxMask, Time, fstat};
@@ -198,7 +199,7 @@ impl<'a> Restorer<'a> {
             self.leave();
         }
         let rest = self.trail.rest(dir).unwrap_or_default();
-        for name in rest.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+        for name in names(rest) {
             let (fd, state) = self.enter_next(name)?;
             self.push(name, fd, state);
         }

@@ -43,6 +43,7 @@ use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use base::Warning;
+use base::path::names;
 use gate::fs::{StatxMask, fstat};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
@@ -407,10 +408,7 @@ impl Pool for Crew<'_> {
             }
             // Rebuild the directory node from the path: its key and the mounts below follow from
             // the names.
-            let mut names = item
-                .rel
-                .split(|&b| b == b'/')
-                .filter(|name| !name.is_empty());
+            let mut names = names(&item.rel);
             let last = names.next_back();
             let above = names.fold(Arc::clone(&self.top), |node, name| node.child(name, 0));
             let node =

@@ -49,7 +49,8 @@ base::named! {
         CopyOnWrite "copy_on_write",
         /// Blocks reserved for root.
         Root "root",
-        /// ext4: blocks reserved for the user or group of the mount options `resuid=` and `resgid=`.
+        /// ext4: blocks reserved for the user or group of the mount options `resuid=` and
+        /// `resgid=`.
         User "user",
         /// Blocks reserved for the file system itself.
         FileSystem "file_system",

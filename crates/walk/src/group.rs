@@ -574,17 +574,7 @@ pub fn ancestor(path: &[u8], levels: u32) -> &[u8] {
 
 /// The file type for its number as a [key](Key::Number).
 pub fn type_of_key(number: u64) -> FileType {
-    const ALL: [FileType; 8] = [
-        FileType::Regular,
-        FileType::Directory,
-        FileType::Symlink,
-        FileType::Fifo,
-        FileType::Socket,
-        FileType::Block,
-        FileType::Char,
-        FileType::Unknown,
-    ];
-    let mut all = ALL.into_iter();
+    let mut all = FileType::ALL.into_iter();
     all.find(|kind| *kind as u64 == number)
         .unwrap_or(FileType::Unknown)
 }

@@ -24,8 +24,8 @@ base::named! {
         Size "size",
         /// The time of the last modification of the contents.
         ModifyTime "mtime",
-        /// The time of the last change of the inode, which also changes with extended attributes, ACLs
-        /// and names.
+        /// The time of the last change of the inode, which also changes with extended attributes,
+        /// ACLs and names.
         ChangeTime "ctime",
     }
 }

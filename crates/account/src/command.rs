@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use base::path::ancestors;
 use gate::Errno;
-use gate::fs::{AtFlags, FileType, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{FileType, StatxMask};
+use gate::long::lstat_long;
 use gate::process::is_root;
 use meter::attach::{Attach, AttachTarget};
 use meter::call::{Command, Listener, Metered, Total};
@@ -297,10 +297,7 @@ impl FileSystems {
     }
 
     fn is_sample(&self, name: &[u8]) -> bool {
-        let seen = || {
-            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-            statx_long(name, at, StatxMask::TYPE)
-        };
+        let seen = || lstat_long(name, StatxMask::TYPE);
         self.is_plain(name) && seen().is_ok_and(|file| file.file_type == FileType::Regular)
     }
 }

@@ -18,7 +18,7 @@ use catalog::Options;
 use catalog::rows::{Collector, Rows, Source};
 use catalog::since::Evidence;
 use gate::attribution::{self, Function};
-use gate::fs::{AtFlags, Open, statx};
+use gate::fs::{AtFlags, Open, fstat};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use listed::collect_listed;
@@ -33,38 +33,22 @@ use walk::{
 mod listed;
 mod together;
 
-/// A method of gathering metadata.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Gather {
-    /// One system call per attribute.
-    PerCall,
-    /// One system call per entry.
-    Combined,
-    /// One system call for many entries.
-    Batched,
-    /// Reads the file system's own tables from the device.
-    Raw,
+base::named! {
+    /// A method of gathering metadata. The costliest method is the first.
+    #[derive(PartialOrd, Ord, Hash)]
+    Gather {
+        /// One system call per attribute.
+        PerCall "percall",
+        /// One system call per entry.
+        Combined "combined",
+        /// One system call for many entries.
+        Batched "batched",
+        /// Reads the file system's own tables from the device.
+        Raw "raw",
+    }
 }
 
 impl Gather {
-    /// All gathering methods, costliest first.
-    pub const ALL: [Gather; 4] = [
-        Gather::PerCall,
-        Gather::Combined,
-        Gather::Batched,
-        Gather::Raw,
-    ];
-
-    /// The method's name in `--gather` and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Gather::PerCall => "percall",
-            Gather::Combined => "combined",
-            Gather::Batched => "batched",
-            Gather::Raw => "raw",
-        }
-    }
-
     /// The gathering method that an engine implements.
     pub fn from_engine(by: EngineKind) -> Gather {
         match by {
@@ -352,7 +336,7 @@ fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
 /// The metadata and a descriptor of the file at a path, without following a symlink.
 fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
     let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
-    let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+    let seen = fstat(&open, Meta::WANT)?;
     Ok((Meta::from_statx(&seen), open))
 }
 

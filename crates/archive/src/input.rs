@@ -7,8 +7,8 @@ use catalog::ranges::Ranges;
 use catalog::remote;
 use catalog::stream::Buffered;
 use gate::Fd;
-use gate::fs::{AtFlags, FileType, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{FileType, StatxMask};
+use gate::long::stat_long;
 use ondisk::Time;
 use ondisk::members::IndexReader;
 use ondisk::pax::sparse::Extent;
@@ -723,7 +723,7 @@ impl Input {
 
 /// Whether an archive can be read twice: a regular file or an object.
 pub(crate) fn is_regular(archive: &[u8]) -> bool {
-    let seen = || statx_long(archive, AtFlags::empty(), StatxMask::TYPE);
+    let seen = || stat_long(archive, StatxMask::TYPE);
     remote::is_remote(archive)
         || archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
 use elsewhere::FirstMembers;
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::stat_long;
 use known::ArchivedFiles;
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
@@ -89,7 +89,7 @@ pub fn verify(
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
     let stat = |name: &[u8]| {
-        let seen = || statx_long(name, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
+        let seen = || stat_long(name, StatxMask::BASIC_STATS).ok();
         let seen = (name != b"-").then(seen).flatten();
         seen.map(|seen| (seen.dev, seen.ino))
     };

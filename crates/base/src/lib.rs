@@ -22,27 +22,5 @@ pub mod runs;
 pub mod warning;
 
 pub use capacity::Capacity;
+pub use ondisk::named;
 pub use warning::{Warning, WarningReason, Warnings};
-
-/// Defines an enum whose variants have names, such as those in the JSON. `ALL` lists the variants
-/// in their order, and `name` returns the name of a variant.
-#[macro_export]
-macro_rules! named {
-    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum $type {
-            $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)*
-        }
-
-        impl $type {
-            /// All variants, in order.
-            pub const ALL: [$type; [$($name),*].len()] = [$($type::$variant),*];
-
-            /// The name of the variant.
-            pub fn name(self) -> &'static str {
-                match self { $($type::$variant => $name,)* }
-            }
-        }
-    };
-}

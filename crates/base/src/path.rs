@@ -73,11 +73,17 @@ pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
+/// The names in a path: its components, without the empty ones of leading, trailing and doubled
+/// slashes.
+pub fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/')
+        .filter(|name| !name.is_empty())
+}
+
 /// The components of a path, without `.` and the empty ones of leading, trailing and doubled
 /// slashes.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let parts = path.split(|&byte| byte == b'/');
-    parts.filter(|part| !matches!(*part, b"" | b"."))
+    names(path).filter(|name| *name != b".")
 }
 
 /// The absolute path of a directory, without a system call on the directory, which could hang. `..`

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use gate::file::{Permissions, Writer, fsync, unlinkat};
-use gate::fs::{AtFlags, Open, Statx, StatxMask, openat, statx};
+use gate::fs::{AtFlags, Open, Statx, StatxMask, fstat, openat, statx};
 use gate::long::{c_string, open_long, split_path};
 use gate::{Errno, Fd};
 
@@ -119,7 +119,7 @@ pub fn remove_if<E: From<ErrorKind>>(
     let call = |errno: Errno| ErrorKind::from(errno);
     let file = Arc::new(openat(&dir, &name, Open::NONBLOCK).map_err(call)?);
     let identity = |seen: Statx| (seen.dev, seen.ino);
-    let opened = statx(&*file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).map(identity);
+    let opened = fstat(&*file, StatxMask::BASIC_STATS).map(identity);
     let opened = opened.map_err(call)?;
     if !is_right(&file)? {
         return Ok(false);

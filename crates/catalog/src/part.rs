@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use gate::Fd;
 use gate::btrfs::{BTRFS_SUPER_MAGIC, get_subvol_info};
-use gate::fs::{AtFlags, Attributes, Open, Statx, StatxMask, fs_uuid, fstatfs, openat, statx};
+use gate::fs::{Attributes, Open, Statx, StatxMask, fs_uuid, fstat, fstatfs, openat};
 use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use mounts::root::absolute_file;
@@ -268,7 +268,7 @@ impl Part {
         }
         // Compare the inode, because the path may now lead to a different file on a different file
         // system.
-        let attributes = |fd: &Fd| statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).ok();
+        let attributes = |fd: &Fd| fstat(fd, StatxMask::BASIC_STATS).ok();
         let is_it = |seen: &Statx| (seen.dev, seen.ino) == (meta.dev, meta.ino);
         let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
         let opened = fd.and_then(|fd| Some((attributes(&fd)?, fd)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gate::file::Reader;
-use gate::fs::{AtFlags, Open, StatxMask, Whence, lseek, openat, statx};
+use gate::fs::{Open, StatxMask, Whence, fstat, lseek, openat};
 use gate::long::c_string;
 use gate::{Fd, Gate};
 
@@ -37,7 +37,7 @@ impl Ranges {
     pub fn open_in(dir: &Fd, name: &[u8]) -> Result<Ranges, ErrorKind> {
         let name = c_string(name)?;
         let file = openat(dir, &name, Open::NONBLOCK | Open::NOFOLLOW)?;
-        let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+        let seen = fstat(&file, StatxMask::BASIC_STATS)?;
         Ok(Ranges::File(Reader::new(Arc::new(file), seen.size)))
     }
 

@@ -156,12 +156,9 @@ pub(crate) mod dev {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Dev, D::Error> {
         let text = String::deserialize(from)?;
-        let parsed = text.split_once(':').and_then(|(major, minor)| {
-            Some(Dev {
-                major: major.parse().ok()?,
-                minor: minor.parse().ok()?,
-            })
-        });
+        let parsed = text
+            .split_once(':')
+            .and_then(|(major, minor)| Some(Dev::new(major.parse().ok()?, minor.parse().ok()?)));
         parsed.ok_or_else(|| D::Error::custom("no device number"))
     }
 }

@@ -15,10 +15,10 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// The given time plus [`TICK`].
 pub(crate) fn after_a_tick(time: Time) -> Time {
     let nsec = time.nsec + TICK.subsec_nanos();
-    Time {
-        sec: time.sec.saturating_add((nsec / 1_000_000_000).into()),
-        nsec: nsec % 1_000_000_000,
-    }
+    Time::new(
+        time.sec.saturating_add((nsec / 1_000_000_000).into()),
+        nsec % 1_000_000_000,
+    )
 }
 
 /// The given time minus [`TICK`].
@@ -26,10 +26,7 @@ pub fn before_a_tick(time: Time) -> Time {
     let tick = TICK.subsec_nanos();
     match time.nsec.checked_sub(tick) {
         Some(nsec) => Time { nsec, ..time },
-        None => Time {
-            sec: time.sec.saturating_sub(1),
-            nsec: time.nsec + 1_000_000_000 - tick,
-        },
+        None => Time::new(time.sec.saturating_sub(1), time.nsec + 1_000_000_000 - tick),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use gate::Fd;
-use gate::fs::{AtFlags, StatxMask, statx};
+use gate::fs::{StatxMask, fstat};
 use gate::trust::{ACL, has_acl};
 use gate::xattr::fgetxattr;
 
@@ -26,7 +26,7 @@ pub fn open_directory(path: &[u8]) -> Result<Fd, ErrorKind> {
 /// # Errors
 /// Other users can write to the file or directory.
 pub fn check(file: impl AsFd) -> Result<(), ErrorKind> {
-    let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+    let seen = fstat(&file, StatxMask::BASIC_STATS)?;
     if !seen.is_ours() {
         return Err(ErrorKind::OtherOwner { uid: seen.uid });
     }

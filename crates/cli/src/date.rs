@@ -256,12 +256,7 @@ fn end_of(sec: i64) -> Time {
 }
 
 fn to_time(moment: Timestamp) -> Time {
-    const SECOND: i128 = 1_000_000_000;
-    let nanoseconds = moment.as_nanosecond();
-    Time {
-        sec: nanoseconds.div_euclid(SECOND) as i64,
-        nsec: nanoseconds.rem_euclid(SECOND) as u32,
-    }
+    Time::from_nanos(moment.as_nanosecond())
 }
 
 /// Parses seconds since 1970, with an optional fraction.
@@ -272,10 +267,7 @@ fn seconds(text: &str) -> Option<Time> {
     let nsec: u32 = format!("{fraction:0<9}").parse().ok()?;
     // The fraction of a negative number counts away from zero: -1.5 is half a second before -1.
     Some(match whole.starts_with('-') && nsec > 0 {
-        true => Time {
-            sec: sec.checked_sub(1)?,
-            nsec: 1_000_000_000 - nsec,
-        },
+        true => Time::new(sec.checked_sub(1)?, 1_000_000_000 - nsec),
         false => Time { sec, nsec },
     })
 }

@@ -10,8 +10,8 @@ use archive::{Damage, ErrorKind};
 use base::Warning;
 use catalog::StoreError;
 use gate::Errno;
-use gate::fs::{AtFlags, FileType, Statx, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{FileType, Statx, StatxMask};
+use gate::long::stat_long;
 use mounts::Incompleteness;
 use mounts::namespace::OtherNamespace;
 use show::shell::quoted;
@@ -275,11 +275,7 @@ pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
 
 /// The type and mode of a program that cannot be executed.
 fn examine(program: &CStr) -> gate::Result<Statx> {
-    statx_long(
-        program.to_bytes(),
-        AtFlags::empty(),
-        StatxMask::TYPE | StatxMask::MODE,
-    )
+    stat_long(program.to_bytes(), StatxMask::TYPE | StatxMask::MODE)
 }
 
 /// The hint for an error of a remote restic repository.

@@ -7,8 +7,8 @@ use ::show::shell::quoted;
 use archive::run::archives_in;
 use catalog::remote::is_remote;
 use gate::Errno;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, read};
-use gate::long::{open_long, statx_long};
+use gate::fs::{FileType, Open, StatxMask, read};
+use gate::long::{open_long, stat_long};
 
 use crate::args::values::bytes;
 use crate::error::Error;
@@ -63,7 +63,7 @@ pub(crate) fn archives_and_paths(
     let (mut archives, mut paths) = (bytes(archives), bytes(paths));
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
-            let seen = || statx_long(name, AtFlags::empty(), StatxMask::TYPE);
+            let seen = || stat_long(name, StatxMask::TYPE);
             name == b"-"
                 || is_remote(name)
                 || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)

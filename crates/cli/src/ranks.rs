@@ -13,7 +13,7 @@ use ::show::name::printable;
 use base::Warning;
 use catalog::ShardOfRun;
 use catalog::remote::is_remote;
-use gate::fs::{AtFlags, Open, StatxMask, openat, statx};
+use gate::fs::{Open, StatxMask, fstat, openat};
 use gate::long::{open_long, parent};
 use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
@@ -412,7 +412,7 @@ pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Resul
 /// existing ancestor is.
 fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     let identity = |fd: &Fd| {
-        let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO).ok()?;
+        let seen = fstat(fd, StatxMask::INO).ok()?;
         Some((seen.dev, seen.ino))
     };
     let open = |path: &[u8]| open_long(path, Open::PATH | Open::DIRECTORY).ok();

@@ -22,34 +22,26 @@ use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
-/// The program's activity that a call belongs to: the rows of the first table of the Multics memo.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Function {
-    /// Any activity that no other variant covers.
-    #[default]
-    Other,
-    /// Reading metadata of entries.
-    Information,
-    /// System calls made for their effect: opening and closing a file, giving an archive its name.
-    Effect,
-    /// Reading the contents of files.
-    Copy,
-    /// Writing the archive.
-    Write,
-    /// Writing the list of dumped entries (`--map`).
-    Map,
-}
-
-impl Function {
-    /// All functions, in the order of the enum.
-    pub const ALL: [Function; 6] = [
-        Function::Other,
-        Function::Information,
-        Function::Effect,
-        Function::Copy,
-        Function::Write,
-        Function::Map,
-    ];
+ondisk::named! {
+    /// The program's activity that a call belongs to: the rows of the first table of the Multics
+    /// memo.
+    #[derive(Default)]
+    Function {
+        /// Any activity that no other variant covers.
+        #[default]
+        Other "other",
+        /// Reading metadata of entries.
+        Information "gate calls for information",
+        /// System calls made for their effect: opening and closing a file, giving an archive its
+        /// name.
+        Effect "gate calls for effect",
+        /// Reading the contents of files.
+        Copy "copy files",
+        /// Writing the archive.
+        Write "write archive",
+        /// Writing the list of dumped entries (`--map`).
+        Map "write map",
+    }
 }
 
 /// The kind of entry that a call is made for.

@@ -45,10 +45,7 @@ pub fn time_of_day() -> u64 {
 /// `CLOCK_REALTIME_COARSE`
 pub fn of_files() -> Time {
     let now = read_clock(libc::CLOCK_REALTIME_COARSE);
-    Time {
-        sec: now.tv_sec,
-        nsec: now.tv_nsec as u32,
-    }
+    Time::new(now.tv_sec, now.tv_nsec as u32)
 }
 
 /// Properties of the processor's time-stamp counter.

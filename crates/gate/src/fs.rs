@@ -22,10 +22,7 @@ pub use ondisk::{Dev, FileType, Time};
 pub const CWD: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
 
 fn time(time: libc::statx_timestamp) -> Time {
-    Time {
-        sec: time.tv_sec,
-        nsec: time.tv_nsec,
-    }
+    Time::new(time.tv_sec, time.tv_nsec)
 }
 
 /// The result of [`statx`]. Fields without a comment are those of `struct stat`, without the prefix
@@ -86,6 +83,24 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: AtFlags, want: StatxMask) -> Resul
     }
 }
 
+/// Reads attributes of an open file, like fstat(2): calls [`statx`] with an empty name.
+///
+/// # Errors
+/// Those of [`statx`].
+pub fn fstat(file: impl AsFd, want: StatxMask) -> Result<Statx> {
+    statx(file, c"", AtFlags::EMPTY_PATH, want)
+}
+
+/// Reads attributes of a file or of a symlink itself, like lstat(2): calls [`statx`] without
+/// following the symlink or triggering an automount.
+///
+/// # Errors
+/// Those of [`statx`].
+pub fn lstatat(dir: impl AsFd, name: &CStr, want: StatxMask) -> Result<Statx> {
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(dir, name, at, want)
+}
+
 static STATX: NewerCall = NewerCall::new();
 
 /// Whether [`statx`] returns birth times, attributes and mount ids if the kernel and the file
@@ -129,10 +144,7 @@ fn device(dev: libc::dev_t) -> Dev {
 /// Calls newfstatat(2), and converts the result to [`Statx`].
 fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: AtFlags) -> Result<Statx> {
     let s = raw_stat(dir, name, at)?;
-    let time = |sec, nsec| Time {
-        sec,
-        nsec: nsec as u32,
-    };
+    let time = |sec, nsec| Time::new(sec, nsec as u32);
     Ok(Statx {
         have: StatxMask::BASIC_STATS,
         attributes: Attributes::empty(),

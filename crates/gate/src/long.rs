@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{AtFlags, CWD, Open, Resolve, Stat, Statx, StatxMask, newfstatat, openat, statx};
+use crate::fs::{
+    AtFlags, CWD, Open, Resolve, Stat, Statx, StatxMask, lstatat, newfstatat, openat, statx,
+};
 use crate::resolve::openat2;
 use crate::{Errno, Fd, Result};
 
@@ -92,6 +94,17 @@ pub fn c_string(name: &[u8]) -> Result<CString> {
 pub fn statx_long(name: &[u8], at: AtFlags, want: StatxMask) -> Result<Statx> {
     let reach = reach(CWD, name)?;
     statx(reach.dir(), reach.rest(), at, want)
+}
+
+/// [`statx`] for a name of any length, without flags, like stat(2).
+pub fn stat_long(name: &[u8], want: StatxMask) -> Result<Statx> {
+    statx_long(name, AtFlags::empty(), want)
+}
+
+/// [`lstatat`] for a name of any length.
+pub fn lstat_long(name: &[u8], want: StatxMask) -> Result<Statx> {
+    let reach = reach(CWD, name)?;
+    lstatat(reach.dir(), reach.rest(), want)
 }
 
 /// Makes the client of a network file system revalidate the parent directory of a name. Without

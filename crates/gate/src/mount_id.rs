@@ -3,13 +3,13 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::fs::{AtFlags, CWD, Open, StatxMask, openat, read, statx};
+use crate::fs::{CWD, Open, StatxMask, fstat, openat, read};
 
 /// The id of the mount that an open file is on, as in /proc/self/mountinfo. If statx(2) does not
 /// return the id (before Linux 5.8), /proc/self/fdinfo does.
 pub fn mount_id(file: impl AsFd) -> Option<u64> {
     let file = file.as_fd();
-    let seen = statx(file, c"", AtFlags::EMPTY_PATH, StatxMask::MNT_ID).ok()?;
+    let seen = fstat(file, StatxMask::MNT_ID).ok()?;
     seen.mnt_id.or_else(|| mount_id_in_proc(file.as_raw_fd()))
 }
 

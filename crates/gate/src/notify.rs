@@ -7,6 +7,7 @@ use libc::c_long;
 
 use crate::errno::check;
 use crate::gates::Gate;
+use crate::signals::block;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
@@ -93,18 +94,8 @@ pub fn poll<const N: usize>(
 /// Blocks SIGINT and SIGTERM; from now on they make the returned descriptor readable.
 /// [signalfd(2)](https://man7.org/linux/man-pages/man2/signalfd.2.html)
 pub fn stop_signals() -> Result<Fd> {
-    // SAFETY: `set` is initialised by sigemptyset before it is used, and outlives the calls.
-    unsafe {
-        let mut set = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGINT);
-        libc::sigaddset(&raw mut set, libc::SIGTERM);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        check(c_long::from(libc::signalfd(
-            -1,
-            &raw const set,
-            libc::SFD_CLOEXEC,
-        )))
-        .map(Fd::take)
-    }
+    let set = block(&[libc::SIGINT, libc::SIGTERM]);
+    // SAFETY: the pointer is to a live set.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
+    check(c_long::from(fd)).map(Fd::take)
 }

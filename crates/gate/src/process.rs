@@ -15,7 +15,7 @@ use crate::errno::check;
 use crate::fs::{AtFlags, CWD, StatxMask, statx};
 use crate::meter;
 use crate::notify::{Event, poll};
-use crate::signals::set_disposition;
+use crate::signals::{block, set_disposition};
 use crate::{Errno, Fd, Result};
 
 pub use crate::memory::SharedWords;
@@ -358,15 +358,8 @@ pub fn restore_sigpipe() {
 
 /// Blocks SIGPIPE in the calling thread and threads that it starts: writing to a closed socket
 /// returns `EPIPE`.
-/// [pthread_sigmask(3)](https://man7.org/linux/man-pages/man3/pthread_sigmask.3.html)
 pub fn block_sigpipe() {
-    // SAFETY: zero is a valid sigset_t, and the pointers are to a live one or null.
-    unsafe {
-        let mut set = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-    }
+    block(&[libc::SIGPIPE]);
 }
 
 /// Protects the memory of this process, which may hold a password, from core dumps and from

@@ -12,6 +12,7 @@ use crate::clock::monotonic;
 use crate::errno::check;
 use crate::memory::page_size;
 use crate::process::{ProcessEnd, ended};
+use crate::signals::block;
 use crate::{Errno, Result};
 
 // Requests of ptrace(2): the C libraries disagree on the type of these constants, and lack some.
@@ -143,9 +144,9 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
             Some(limit) => {
                 let until = monotonic().saturating_add(limit.as_nanos() as u64);
                 loop {
-                    // Block SIGCHLD before checking for state changes, so that a later change ends
-                    // the sleep.
-                    let children = block_sigchld();
+                    // Block SIGCHLD, which the kernel sends when a traced thread stops or ends,
+                    // before checking for state changes, so that a later change ends the sleep.
+                    let children = block(&[libc::SIGCHLD]);
                     match wait4(libc::WNOHANG)? {
                         0 => sleep_until(&children, until)?,
                         tid => break tid,
@@ -179,19 +180,6 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
         _ => PtraceStop::Signal(signal),
     };
     Ok((tid, ThreadEvent::Stopped(stop)))
-}
-
-/// Blocks SIGCHLD, which the kernel sends when a traced thread stops or ends, and returns a set
-/// with this signal.
-fn block_sigchld() -> libc::sigset_t {
-    // SAFETY: zero is a valid set, which is initialised here.
-    unsafe {
-        let mut set = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        set
-    }
 }
 
 /// Sleeps until one of the blocked signals arrives. `EAGAIN` when the monotonic clock reaches

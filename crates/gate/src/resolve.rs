@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use crate::fs::{AtFlags, CWD, Dev, FileType, Open, Resolve, StatxMask, openat, statx};
+use crate::fs::{CWD, Dev, FileType, Open, Resolve, StatxMask, fstat, openat};
 use crate::gates::Gate;
 use crate::mount_id::mount_id_in_proc;
 use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
@@ -94,18 +94,13 @@ fn is_path_of_symlink(fd: &Fd, asked: Open) -> Result<bool> {
     if !asked.contains(Open::PATH) || asked.intersects(Open::NOFOLLOW | Open::DIRECTORY) {
         return Ok(false);
     }
-    let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE)?;
+    let seen = fstat(fd, StatxMask::TYPE)?;
     Ok(seen.file_type == FileType::Symlink)
 }
 
 /// The mount id of an open file, if the kernel reports it, and the device.
 fn mount_of(fd: BorrowedFd<'_>) -> Result<(Option<u64>, Dev)> {
-    let seen = statx(
-        fd,
-        c"",
-        AtFlags::EMPTY_PATH,
-        StatxMask::BASIC_STATS | StatxMask::MNT_ID,
-    )?;
+    let seen = fstat(fd, StatxMask::BASIC_STATS | StatxMask::MNT_ID)?;
     let id = seen.mnt_id.or_else(|| mount_id_in_proc(fd.as_raw_fd()));
     Ok((id, seen.dev))
 }
@@ -142,8 +137,7 @@ mod tests {
         let root = openat(CWD, c"/", place).unwrap();
         let scan = Open::SCAN;
         let identity = |opened: Result<Fd>| {
-            let seen =
-                opened.and_then(|fd| statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS));
+            let seen = opened.and_then(|fd| fstat(&fd, StatxMask::BASIC_STATS));
             match seen.map(|seen| (seen.dev, seen.ino)) {
                 // openat(2) with O_DIRECTORY returns ENOTDIR for a symlink, and reaches a symlink
                 // on another mount before the check.

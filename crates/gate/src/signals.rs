@@ -19,6 +19,21 @@ pub(crate) fn set_disposition(signal: c_int, to: libc::sighandler_t) {
     unsafe { libc::signal(signal, to) };
 }
 
+/// Blocks signals in the calling thread and in threads that it starts, and returns the set of these
+/// signals. [pthread_sigmask(3)](https://man7.org/linux/man-pages/man3/pthread_sigmask.3.html)
+pub(crate) fn block(signals: &[c_int]) -> libc::sigset_t {
+    // SAFETY: zero is a valid sigset_t, and the pointers are to a live one or null.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    }
+}
+
 /// Resets signals that have a handler to the default. Ignored signals stay ignored.
 pub(crate) fn forget_handlers(signals: impl IntoIterator<Item = c_int>) {
     for signal in signals {

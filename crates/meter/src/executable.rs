@@ -3,8 +3,11 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
+use base::path::split;
 use gate::fd::Fd;
-use gate::fs::{AtFlags, CWD, FileType, Open, StatxMask, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    AtFlags, CWD, FileType, Open, StatxMask, fstat, openat, pread64, readlinkat, statx,
+};
 
 /// The absolute path of the executable of a process that has called execve(2) with `called`. As the
 /// process may have ended or executed a different program since, /proc/PID/exe is trusted only if
@@ -14,7 +17,7 @@ pub(crate) fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
     let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
     let running = readlinkat(CWD, &exe).ok();
     if let Some(running) = &running
-        && last(running) == last(called)
+        && split(running).1 == split(called).1
     {
         return running.clone();
     }
@@ -28,15 +31,11 @@ pub(crate) fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
         })
     } else {
         match (interpreter(called), running) {
-            (Some(named), Some(running)) if last(&named) == last(&running) => Some(running),
+            (Some(named), Some(running)) if split(&named).1 == split(&running).1 => Some(running),
             (named, running) => named.or(running),
         }
     };
     found.unwrap_or_else(|| called.to_vec())
-}
-
-fn last(name: &[u8]) -> Option<&[u8]> {
-    name.rsplit(|&byte| byte == b'/').next()
 }
 
 /// Opens a file by name, and returns its path without symbolic links.
@@ -62,7 +61,7 @@ fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
         let (file, name) = resolve(&called)?;
         // Check the type first: the metered process chose the name, and opening a device or FIFO
         // for reading can have side effects.
-        let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).ok()?;
+        let seen = fstat(&file, StatxMask::TYPE).ok()?;
         if seen.file_type != FileType::Regular {
             return None;
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use base::child::times_out;
 use base::path::{below, join};
 use base::warning::Warning;
-use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, statx};
+use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, lstatat, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
 use gate::process::{Child, SharedWords};
@@ -308,10 +308,9 @@ fn count(
             counted.bytes = counted.bytes.saturating_add(seen.size);
         }
     };
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if point.kind == Some(PointKind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
-        let seen = statx(reach.dir(), reach.rest(), at, StatxMask::BASIC_STATS);
+        let seen = lstatat(reach.dir(), reach.rest(), StatxMask::BASIC_STATS);
         add(&seen.map_err(|e| (Gate::Statx, e))?);
         return Ok(counted);
     }
@@ -331,7 +330,7 @@ fn count(
         context.directory(&path);
         context.read(&path, opened, &mut buffer, |context, dir, entry| {
             let name = entry.name.to_bytes();
-            match statx(dir, entry.name, at, StatxMask::BASIC_STATS) {
+            match lstatat(dir, entry.name, StatxMask::BASIC_STATS) {
                 Ok(seen) if seen.file_type == FileType::Directory => queue.push(parent, name, ()),
                 Ok(seen) => add(&seen),
                 Err(errno) => context.failed(&join(&path, name), Gate::Statx, errno),

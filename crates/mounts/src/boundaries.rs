@@ -21,28 +21,17 @@ use crate::method::breadth::Queue;
 use crate::point::{Point, PointKind, Verdict};
 use crate::root::Root;
 
-/// A kind of [`Boundary`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BoundaryKind {
-    /// A btrfs subvolume.
-    Subvolume,
-    /// A snapshot of a btrfs subvolume.
-    Snapshot,
-    /// An automount trigger.
-    Automount,
-    /// A directory with a different device number.
-    Device,
-}
-
-impl BoundaryKind {
-    /// Name of the kind in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            BoundaryKind::Subvolume => "subvolume",
-            BoundaryKind::Snapshot => "snapshot",
-            BoundaryKind::Automount => "automount",
-            BoundaryKind::Device => "device",
-        }
+base::named! {
+    /// A kind of [`Boundary`].
+    BoundaryKind {
+        /// A btrfs subvolume.
+        Subvolume "subvolume",
+        /// A snapshot of a btrfs subvolume.
+        Snapshot "snapshot",
+        /// An automount trigger.
+        Automount "automount",
+        /// A directory with a different device number.
+        Device "device",
     }
 }
 

@@ -144,7 +144,7 @@ mod tests {
 
     /// A mount without anomalies; `minor` makes its device number distinct.
     fn mount(target: &[u8], minor: u32, options: &[u8]) -> Point {
-        let dev = Dev { major: 8, minor };
+        let dev = Dev::new(8, minor);
         let content = Content {
             fsroot: b"/".to_vec(),
             fstype: b"ext4".to_vec(),

@@ -164,7 +164,7 @@ mod tests {
             };
             is_pseudo(&Point {
                 content: Some(Arc::new(content)),
-                ..Point::bare(target.into(), Dev { major: 0, minor: 1 }, None)
+                ..Point::bare(target.into(), Dev::new(0, 1), None)
             })
         };
         for (fstype, target) in [("proc", "/proc"), ("tmpfs", "/dev"), ("tmpfs", "/run/lock")] {

@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
-use gate::long::{c_string, open_long, statx_long};
+use gate::fs::{FileType, Open, StatxMask, fstat, lstatat};
+use gate::long::{c_string, lstat_long, open_long};
 use gate::{Errno, Fd};
 
 /// Whether an error means that a file does not exist, or is of a different type than its directory
@@ -23,7 +23,7 @@ pub fn is_gone(errno: Errno) -> bool {
 
 /// Whether an open directory was removed: getdents64(2) then fails with `ENOENT`.
 pub fn is_unlinked(dir: &Fd) -> bool {
-    let seen = statx(dir, c"", AtFlags::EMPTY_PATH, StatxMask::NLINK);
+    let seen = fstat(dir, StatxMask::NLINK);
     seen.is_ok_and(|seen| seen.nlink == 0)
 }
 
@@ -61,11 +61,7 @@ pub fn is_removed_from(
 
 /// Whether a path still leads to a file of this type.
 pub fn is_still(path: &[u8], kind: FileType) -> bool {
-    let seen = statx_long(
-        path,
-        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-        StatxMask::TYPE,
-    );
+    let seen = lstat_long(path, StatxMask::TYPE);
     seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
 }
 
@@ -74,8 +70,7 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     if listed(dir, &HashSet::from([name]))?.is_empty() {
         return Ok(false);
     }
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let seen = || statx(dir, &c_string(name)?, at, StatxMask::TYPE);
+    let seen = || lstatat(dir, &c_string(name)?, StatxMask::TYPE);
     Ok(!is_dir || seen().map_or(true, |seen| seen.file_type == FileType::Directory))
 }
 

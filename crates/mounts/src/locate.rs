@@ -14,48 +14,24 @@ use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
 
-/// A method of finding mount points.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Method {
-    /// listmount(2) and statmount(2).
-    Kernel,
-    /// /proc/self/mountinfo.
-    Mountinfo,
-    /// The method [`search`].
-    Search,
-    /// The method [`getmnt3`].
-    Getmnt3,
-    /// The method [`getmnt2`].
-    Getmnt2,
-    /// The method [`getmnt1`].
-    Getmnt1,
-    /// The method [`naive`].
-    Naive,
-}
-
-impl Method {
-    /// All methods, the costliest first.
-    pub const ALL: [Method; 7] = [
-        Method::Naive,
-        Method::Getmnt1,
-        Method::Getmnt2,
-        Method::Getmnt3,
-        Method::Search,
-        Method::Mountinfo,
-        Method::Kernel,
-    ];
-
-    /// Name of the method on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Kernel => "kernel",
-            Method::Mountinfo => "mountinfo",
-            Method::Search => "search",
-            Method::Getmnt3 => "getmnt3",
-            Method::Getmnt2 => "getmnt2",
-            Method::Getmnt1 => "getmnt1",
-            Method::Naive => "naive",
-        }
+base::named! {
+    /// A method of finding mount points. The costliest method is the first.
+    #[derive(Hash)]
+    Method {
+        /// The method [`naive`].
+        Naive "naive",
+        /// The method [`getmnt1`].
+        Getmnt1 "getmnt1",
+        /// The method [`getmnt2`].
+        Getmnt2 "getmnt2",
+        /// The method [`getmnt3`].
+        Getmnt3 "getmnt3",
+        /// The method [`search`].
+        Search "search",
+        /// /proc/self/mountinfo.
+        Mountinfo "mountinfo",
+        /// listmount(2) and statmount(2).
+        Kernel "kernel",
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, openat, read, readlinkat, statx};
+use gate::fs::{
+    AtFlags, CWD, FileType, Open, Statx, StatxMask, fstat, openat, read, readlinkat, statx,
+};
 use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::Dev;
@@ -47,7 +49,7 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
         let opened = c_string(&path).and_then(|path| openat(CWD, &path, Open::SCAN));
         let Ok(dir) = opened else { continue };
         // Skip mounts below /dev: shm, pts and mqueue have no block devices.
-        let Ok(here) = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE) else {
+        let Ok(here) = fstat(&dir, StatxMask::TYPE) else {
             continue;
         };
         if *own.get_or_insert(here.dev) != here.dev {
@@ -142,7 +144,7 @@ pub fn open_device(
         }
         match openat(CWD, &path, Open::NONBLOCK) {
             // Check the opened file: its name may have been given to a different device meanwhile.
-            Ok(fd) if statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).is_ok_and(is_it) => {
+            Ok(fd) if fstat(&fd, StatxMask::TYPE).is_ok_and(is_it) => {
                 return Ok((fd, name));
             }
             Ok(_) => {}

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn dev(minor: u32) -> Dev {
-        Dev { major: 0, minor }
+        Dev::new(0, minor)
     }
 
     fn table(rows: &[(u64, u64, u32)]) -> Vec<Mount> {

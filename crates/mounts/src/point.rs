@@ -6,55 +6,43 @@ use ondisk::{Content, Dev, Mount};
 
 use base::path::{below, compare};
 
-/// Whether a mount point is a directory or a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PointKind {
-    /// The mount point is a directory.
-    Dir,
-    /// The mount point is not a directory.
-    File,
+base::named! {
+    /// Whether a mount point is a directory or a file.
+    PointKind {
+        /// The mount point is a directory.
+        Dir "dir",
+        /// The mount point is not a directory.
+        File "file",
+    }
 }
 
-/// Whether other mounts are mounted on this one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum MountClass {
-    #[default]
-    Leaf,
-    Internal,
+base::named! {
+    /// Whether other mounts are mounted on this one.
+    #[derive(Default)]
+    MountClass {
+        #[default]
+        Leaf "leaf",
+        Internal "internal",
+    }
 }
 
-/// Whether a mount answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The mount answered at once.
-    Ok,
-    /// The mount answered within the deadline, but after more than a tenth of it.
-    Slow,
-    /// The mount did not answer within the deadline.
-    Hung,
-    /// An error means that the server or device is gone.
-    Stale,
-    /// The mount answered, but the file system reports an error of its own.
-    Failing,
-    /// A call failed with `EACCES` or `EPERM`.
-    Denied,
-    /// The mount was not touched: no path reaches it.
-    Hidden,
-}
-
-impl Verdict {
-    /// Name of the verdict in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Slow => "slow",
-            Verdict::Hung => "hung",
-            Verdict::Stale => "stale",
-            Verdict::Failing => "failing",
-            Verdict::Denied => "denied",
-            Verdict::Hidden => "hidden",
-        }
+base::named! {
+    /// Whether a mount answers.
+    Verdict {
+        /// The mount answered at once.
+        Ok "ok",
+        /// The mount answered within the deadline, but after more than a tenth of it.
+        Slow "slow",
+        /// The mount did not answer within the deadline.
+        Hung "hung",
+        /// An error means that the server or device is gone.
+        Stale "stale",
+        /// The mount answered, but the file system reports an error of its own.
+        Failing "failing",
+        /// A call failed with `EACCES` or `EPERM`.
+        Denied "denied",
+        /// The mount was not touched: no path reaches it.
+        Hidden "hidden",
     }
 }
 

@@ -127,10 +127,10 @@ pub fn parent_uuid(root_item: &[u8]) -> Option<[u8; 16]> {
 /// A `btrfs_timespec` in an item.
 #[inline]
 fn time_at(item: &[u8], at: usize) -> Option<Time> {
-    Some(Time {
-        sec: le64(item, at)?.cast_signed(),
-        nsec: le32(item, at + 8)?,
-    })
+    Some(Time::new(
+        le64(item, at)?.cast_signed(),
+        le32(item, at + 8)?,
+    ))
 }
 
 /// The root of a subvolume's tree, from its `ROOT_ITEM`.
@@ -398,10 +398,7 @@ impl Subvolume {
             uuid: uuid(UUID)?,
             parent_uuid: uuid(UUID + 16)?,
             received_uuid: uuid(UUID + 32)?,
-            ctime: Time {
-                sec: u64_at(info, CTIME)?.cast_signed(),
-                nsec: u32_at(info, CTIME + 8)?,
-            },
+            ctime: Time::new(u64_at(info, CTIME)?.cast_signed(), u32_at(info, CTIME + 8)?),
         })
     }
 
@@ -431,7 +428,7 @@ mod tests {
             received_uuid,
             ..
         } = Subvolume::parse(&info).unwrap();
-        assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
+        assert_eq!((generation, ctime), (9, Time::new(10, 11)));
         assert_eq!(received_uuid[0], 12);
     }
 
@@ -620,7 +617,7 @@ mod tests {
                 inode.mtime.sec,
                 inode.otime
             ),
-            (11, 12, 13, Time { sec: 14, nsec: 15 })
+            (11, 12, 13, Time::new(14, 15))
         );
         assert_eq!(Inode::parse(&data[..159]), None);
     }

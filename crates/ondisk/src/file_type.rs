@@ -1,18 +1,19 @@
 //! File types.
 
-/// A file type, as in `st_mode`.
-#[allow(missing_docs, reason = "the names say it")]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FileType {
-    Regular,
-    Directory,
-    Symlink,
-    Fifo,
-    Socket,
-    Block,
-    Char,
-    /// The file system reports none of the known types.
-    Unknown,
+crate::named! {
+    /// A file type, as in `st_mode`.
+    #[derive(PartialOrd, Ord, Hash)]
+    FileType {
+        Regular "file",
+        Directory "directory",
+        Symlink "symlink",
+        Fifo "fifo",
+        Socket "socket",
+        Block "block",
+        Char "char",
+        /// The file system reports none of the known types.
+        Unknown "unknown",
+    }
 }
 
 impl FileType {
@@ -48,19 +49,5 @@ impl FileType {
     /// Whether the file is a directory, or of unknown type.
     pub fn may_be_directory(self) -> bool {
         matches!(self, FileType::Directory | FileType::Unknown)
-    }
-
-    /// Name of the file type in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            FileType::Regular => "file",
-            FileType::Directory => "directory",
-            FileType::Symlink => "symlink",
-            FileType::Fifo => "fifo",
-            FileType::Socket => "socket",
-            FileType::Block => "block",
-            FileType::Char => "char",
-            FileType::Unknown => "unknown",
-        }
     }
 }

@@ -50,6 +50,29 @@ pub use file_type::FileType;
 pub use mount::{Content, Dev, Mount, option_value, split_options};
 pub use time::{ParseTimeError, Time, civil, utc};
 
+/// Defines an enum whose variants have names, such as those in the JSON. `ALL` lists the variants
+/// in their order, and `name` returns the name of a variant.
+#[macro_export]
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $type {
+            $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)*
+        }
+
+        impl $type {
+            /// All variants, in order.
+            pub const ALL: [$type; [$($name),*].len()] = [$($type::$variant),*];
+
+            /// The name of the variant.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name,)* }
+            }
+        }
+    };
+}
+
 /// Defines a function that reads an integer at an offset of a buffer.
 macro_rules! integer_at {
     ($name:ident, $from_bytes:expr, $t:ty) => {

@@ -20,10 +20,7 @@ impl Dev {
     /// Decodes the kernel's 32-bit device number, like `new_decode_dev()`.
     #[inline]
     pub fn decode(number: u32) -> Dev {
-        Dev {
-            major: number >> 8 & 0xfff,
-            minor: number & 0xff | number >> 12 & 0xf_ff00,
-        }
+        Dev::new(number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xf_ff00)
     }
 
     /// Encodes the kernel's 32-bit device number, like `new_encode_dev()`.

@@ -27,10 +27,7 @@ impl Parser {
         let id = number(fields.next()?)?;
         let parent = number(fields.next()?)?;
         let mut dev = fields.next()?.split(|&b| b == b':');
-        let dev = Dev {
-            major: number(dev.next()?)?,
-            minor: number(dev.next()?)?,
-        };
+        let dev = Dev::new(number(dev.next()?)?, number(dev.next()?)?);
         let fsroot = fields.next()?;
         let target =
             Some(unescape(fields.next()?)).filter(|target| target.first() == Some(&b'/'))?;
@@ -103,14 +100,7 @@ mod tests {
         let mount = parse(line).unwrap();
         assert_eq!(
             (mount.id, mount.parent, mount.dev),
-            (
-                36,
-                35,
-                Dev {
-                    major: 98,
-                    minor: 0
-                }
-            )
+            (36, 35, Dev::new(98, 0))
         );
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt two"[..]));
         assert_eq!(

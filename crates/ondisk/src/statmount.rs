@@ -61,10 +61,10 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
     Some(Mount {
         id: u64::from(u32_at(buffer, offset::MNT_ID_OLD)?),
         parent: u64::from(u32_at(buffer, offset::MNT_PARENT_ID_OLD)?),
-        dev: Dev {
-            major: u32_at(buffer, offset::SB_DEV_MAJOR)?,
-            minor: u32_at(buffer, offset::SB_DEV_MINOR)?,
-        },
+        dev: Dev::new(
+            u32_at(buffer, offset::SB_DEV_MAJOR)?,
+            u32_at(buffer, offset::SB_DEV_MINOR)?,
+        ),
         target: string(MNT_POINT, offset::MNT_POINT).filter(|target| target.first() == Some(&b'/')),
         content: Arc::new(Content {
             fsroot: string(MNT_ROOT, offset::MNT_ROOT).unwrap_or_default(),

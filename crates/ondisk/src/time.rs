@@ -29,6 +29,18 @@ pub(crate) fn digits(mut number: u64, text: &mut [u8; 20]) -> &[u8] {
 }
 
 impl Time {
+    /// A file time from seconds since 1970 and nanoseconds.
+    pub const fn new(sec: i64, nsec: u32) -> Time {
+        Time { sec, nsec }
+    }
+
+    /// A file time from nanoseconds since 1970.
+    pub fn from_nanos(nanos: i128) -> Time {
+        let second = i128::from(SECOND);
+        let sec = nanos.div_euclid(second) as i64;
+        Time::new(sec, nanos.rem_euclid(second) as u32)
+    }
+
     /// Maximum length of a file time as text.
     pub(crate) const LONGEST: usize = 32;
 
@@ -125,10 +137,10 @@ impl FromStr for Time {
             (true, 0) => (-sec, 0),
             (true, nsec) => (-sec - 1, SECOND - nsec),
         };
-        Ok(Time {
-            sec: i64::try_from(sec).map_err(|_| ParseTimeError)?,
+        Ok(Time::new(
+            i64::try_from(sec).map_err(|_| ParseTimeError)?,
             nsec,
-        })
+        ))
     }
 }
 
@@ -161,18 +173,11 @@ mod tests {
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
-        assert_eq!(
-            Time {
-                sec: -1,
-                nsec: 500_000_000
-            }
-            .to_string(),
-            "-0.5"
-        );
-        assert_eq!(Time { sec: 1, nsec: 20 }.to_string(), "1.00000002");
+        assert_eq!(Time::new(-1, 500_000_000).to_string(), "-0.5");
+        assert_eq!(Time::new(1, 20).to_string(), "1.00000002");
         let (sec, nsec) = (i64::MIN, u32::MAX);
-        assert_eq!(Time { sec, nsec: 0 }.to_string(), "-9223372036854775808");
-        assert_eq!(Time { sec: 5, nsec }.to_string(), "5.4294967295");
+        assert_eq!(Time::new(sec, 0).to_string(), "-9223372036854775808");
+        assert_eq!(Time::new(5, nsec).to_string(), "5.4294967295");
         assert_eq!(
             digits(u64::MAX, &mut [0; 20]),
             u64::MAX.to_string().as_bytes()

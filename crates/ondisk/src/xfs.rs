@@ -122,10 +122,7 @@ impl Inode {
         let half = |at| u16_at(bytes, at).unwrap_or_default();
         let word = |at| u32_at(bytes, at).unwrap_or_default();
         let long = |at| u64_at(bytes, at).unwrap_or_default();
-        let time = |sec, nsec| Time {
-            sec: long(sec).cast_signed(),
-            nsec: word(nsec),
-        };
+        let time = |sec, nsec| Time::new(long(sec).cast_signed(), word(nsec));
         let rdev = word(100); // major and minor number in the encoding of System V
         Inode {
             ino: long(0),
@@ -139,10 +136,7 @@ impl Inode {
             generation: word(64),
             uid: word(68),
             gid: word(72),
-            rdev: Dev {
-                major: rdev >> 18,
-                minor: rdev & 0x3_ffff,
-            },
+            rdev: Dev::new(rdev >> 18, rdev & 0x3_ffff),
             nlink: word(112),
             attribute_extents: word(120),
             mode: half(132),
@@ -227,15 +221,9 @@ mod tests {
             );
             assert_eq!(
                 (inode.ctime, inode.generation, inode.uid),
-                (Time { sec: 7, nsec: 123 }, 9, 1000)
+                (Time::new(7, 123), 9, 1000)
             );
-            assert_eq!(
-                inode.rdev,
-                Dev {
-                    major: 8,
-                    minor: 17
-                }
-            );
+            assert_eq!(inode.rdev, Dev::new(8, 17));
             assert_eq!(inode.xflags, Inode::HAS_ATTRIBUTES | Inode::APPEND);
             assert_eq!(inode.attribute_extents, 2);
         }

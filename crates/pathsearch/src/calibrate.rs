@@ -9,8 +9,8 @@ use gate::clock::monotonic_raw;
 use gate::cpu_time::thread_cpu_time;
 use gate::file::read_kernel;
 use gate::fs::{
-    Advice, AtFlags, CWD, Open, StatxMask, fadvise64, getdents64, openat, pread64, readlinkat,
-    statx,
+    Advice, AtFlags, CWD, Open, StatxMask, fadvise64, fstat, getdents64, openat, pread64,
+    readlinkat, statx,
 };
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd, Result};
@@ -162,9 +162,7 @@ impl Calibration {
     fn measure_file(&mut self, file: &[u8], repetitions: usize) -> Result<()> {
         let path = c_string(file)?;
         let fd = openat(CWD, &path, Open::NONBLOCK)?;
-        let len = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::SIZE)?
-            .size
-            .min(self.behavior.window);
+        let len = fstat(&fd, StatxMask::SIZE)?.size.min(self.behavior.window);
         fadvise64(&fd, 0, len, Advice::DontNeed)?;
         // The kernel does not drop pages that a process has mapped, such as those of fathom's
         // executable.
@@ -232,7 +230,7 @@ impl Calibration {
         for _ in 0..repetitions {
             is_known &= drop_cached()?;
             small.push(timed(|| pread64(fd, &mut buffer[..1], 0)).1);
-            seen.push(timed(|| statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)).1);
+            seen.push(timed(|| fstat(fd, StatxMask::BASIC_STATS)).1);
             is_known &= drop_cached()?;
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
@@ -287,9 +285,7 @@ fn max_local(fd: impl AsFd, rtt: f64) -> f64 {
 
 /// The readahead of a file system, in bytes.
 fn readahead(fd: impl AsFd) -> Option<u64> {
-    let dev = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::empty())
-        .ok()?
-        .dev;
+    let dev = fstat(fd, StatxMask::empty()).ok()?.dev;
     let name = CString::new(format!("/sys/class/bdi/{dev}/read_ahead_kb")).ok()?;
     let text = read_kernel(&name).ok()?;
     let kib: u64 = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;

@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::path::ancestors;
+use base::path::{ancestors, names};
 
 use crate::environment::Environment;
 use crate::family::{Family, lists};
 use crate::kind::Kind;
-use crate::lookup::{DEFAULT_PATH, LookupPurpose, absolute_dirs, components, join, normalize};
+use crate::lookup::{DEFAULT_PATH, LookupPurpose, absolute_dirs, join, normalize};
 
 /// The maximum number of directories of PATH and PYTHONPATH that are remembered.
 const MOST_DIRECTORIES: usize = 1000;
@@ -189,7 +189,7 @@ impl SearchPaths {
 }
 
 fn has_component(dir: &[u8], any: &str) -> bool {
-    components(dir).any(|part| lists(any, part))
+    names(dir).any(|part| lists(any, part))
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
@@ -279,23 +279,23 @@ fn is_python_lookup(lookup: &Lookup<'_>, in_path: bool) -> bool {
         || lists(NAMES, lookup.name)
         || is_extension(lookup.name)
         || has_component(lookup.dir, DIRS)
-        || components(lookup.dir).any(is_python_dir)
+        || names(lookup.dir).any(is_python_dir)
         || !in_path && is_python_dir(lookup.name)
 }
 
 fn is_perl_lookup(lookup: &Lookup<'_>) -> bool {
     ends_with_any(lookup.name, ".pm .pmc .pl .ph .al .ix .bs")
-        || components(lookup.dir).any(|part| contains(part, b"perl"))
+        || names(lookup.dir).any(|part| contains(part, b"perl"))
         || lookup.name.starts_with(b"perl5")
 }
 
 fn is_ruby_lookup(lookup: &Lookup<'_>) -> bool {
     let part = |part: &[u8]| contains(part, b"ruby") || part == b"gems";
-    ends_with_any(lookup.name, ".rb .so .gemspec .gem") || components(lookup.dir).any(part)
+    ends_with_any(lookup.name, ".rb .so .gemspec .gem") || names(lookup.dir).any(part)
 }
 
 fn is_node_lookup(lookup: &Lookup<'_>) -> bool {
-    let top = components(lookup.dir).next().unwrap_or_default();
+    let top = names(lookup.dir).next().unwrap_or_default();
     ends_with_any(lookup.name, ".js .cjs .mjs .json .node .wasm")
         || lookup.name == b"node_modules"
         || has_component(lookup.dir, "node_modules")

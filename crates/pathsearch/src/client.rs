@@ -3,10 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use base::path::{join, parent};
+use base::path::{join, names, parent};
 use gate::cache::page_size;
 
-use crate::lookup::components;
 use crate::readahead::{Limits, Reads, faults, first_window, sequential};
 use crate::request::{ClientBehavior, Request, Requests};
 use crate::trace::NameUse;
@@ -150,7 +149,7 @@ impl<'a> Client<'a> {
     ) -> Option<(Vec<u8>, Node)> {
         /// The kernel's maximum number of symbolic links in a path.
         const MOST_LINKS: u32 = 40;
-        let mut left: VecDeque<Vec<u8>> = components(path).map(<[u8]>::to_vec).collect();
+        let mut left: VecDeque<Vec<u8>> = names(path).map(<[u8]>::to_vec).collect();
         let mut here = b"/".to_vec();
         let mut links = 0;
         let mut node = Node::Directory;
@@ -187,7 +186,7 @@ impl<'a> Client<'a> {
                     if target.starts_with(b"/") {
                         here = b"/".to_vec();
                     }
-                    let parts: Vec<&[u8]> = components(target).collect();
+                    let parts: Vec<&[u8]> = names(target).collect();
                     for part in parts.into_iter().rev() {
                         left.push_front(part.to_vec());
                     }

@@ -1,6 +1,6 @@
 //! Lookups by name: which calls are lookups, and the directory that a name is looked up in.
 
-use base::path::without_slashes;
+use base::path::{components, without_slashes};
 use gate::Errno;
 use meter::call::Call;
 use meter::syscalls;
@@ -89,7 +89,7 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 /// An absolute path without doubled slashes, trailing slashes and `.` components: the form in which
 /// lookups are recorded.
 pub(crate) fn normalize(path: &[u8]) -> Vec<u8> {
-    let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
+    let parts: Vec<&[u8]> = components(path).collect();
     [b"/", &parts.join(&b'/')[..]].concat()
 }
 
@@ -109,10 +109,6 @@ pub(crate) fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
         return name.to_vec();
     }
     base::path::join(base, name)
-}
-
-pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&b| b == b'/').filter(|part| !part.is_empty())
 }
 
 #[cfg(test)]

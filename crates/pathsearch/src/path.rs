@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::directory::each_entry;
 use base::path::join;
-use gate::fs::{AtFlags, FileType, Open, StatxMask};
-use gate::long::{open_long, statx_long};
+use gate::fs::{FileType, Open, StatxMask};
+use gate::long::{open_long, stat_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
 use ondisk::Dev;
@@ -320,7 +320,7 @@ fn constraints(
 /// Whether this user may execute a file that was found along PATH. A file that cannot be examined
 /// is assumed to be executable.
 pub(crate) fn is_executable(path: &[u8]) -> bool {
-    statx_long(path, AtFlags::empty(), StatxMask::TYPE).map_or(true, |seen| {
+    stat_long(path, StatxMask::TYPE).map_or(true, |seen| {
         seen.file_type == FileType::Regular && check_permission(path, Permission::Execute).is_ok()
     })
 }
@@ -330,7 +330,7 @@ pub(crate) struct LocalDirectories;
 
 impl ProgramDirectories for LocalDirectories {
     fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {
-        match statx_long(dir, AtFlags::empty(), StatxMask::TYPE | StatxMask::INO) {
+        match stat_long(dir, StatxMask::TYPE | StatxMask::INO) {
             Ok(seen) if seen.file_type == FileType::Directory => Ok(Some((seen.dev, seen.ino))),
             Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(e) => Err(e),
@@ -346,12 +346,7 @@ impl ProgramDirectories for LocalDirectories {
 
     fn program(&mut self, path: &[u8]) -> Option<Identity> {
         const EXECUTABLE: u32 = 0o111;
-        let seen = statx_long(
-            path,
-            AtFlags::empty(),
-            StatxMask::TYPE | StatxMask::MODE | StatxMask::INO,
-        )
-        .ok()?;
+        let seen = stat_long(path, StatxMask::TYPE | StatxMask::MODE | StatxMask::INO).ok()?;
         let runs = seen.file_type == FileType::Regular && seen.mode & EXECUTABLE != 0;
         runs.then_some((seen.dev, seen.ino))
     }

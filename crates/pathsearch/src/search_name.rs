@@ -1,7 +1,8 @@
 //! The name that a search is for, without the suffixes that the searching program tries in turn.
 
+use base::path::names;
+
 use crate::kind::Kind;
-use crate::lookup::components;
 
 /// The name that a search is for, without the suffixes that the searching program tries in turn.
 pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
@@ -50,7 +51,7 @@ fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
 /// The name of a Node module: the component after the last `node_modules`. Without `node_modules`,
 /// the file name without its suffix.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
+    let parts: Vec<&[u8]> = names(dir).chain([name]).collect();
     let at = parts.iter().rposition(|part| *part == b"node_modules");
     match at.map(|at| &parts[at + 1..]) {
         Some(module @ [scope, _, ..]) if scope.starts_with(b"@") => module[..2].join(&b'/'),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use base::path::{ancestors, below, parent};
+use base::path::{ancestors, below, names, parent};
 use gate::file::Reader;
 use gate::lookup::{Permission, check_permission};
 use meter::call::Command;
@@ -17,7 +17,7 @@ use crate::change::{AvoidedNames, Change, RunpathChange};
 use crate::environment::LISTS;
 use crate::family::Family;
 use crate::kind::Kind;
-use crate::lookup::{components, normalize, split};
+use crate::lookup::{normalize, split};
 use crate::path::ProgramDirectories;
 use crate::trace::{NameUse, Trace};
 
@@ -141,7 +141,7 @@ pub(crate) fn shorten_variables<'a>(
                 // Python, Ruby and Node resolve `..` before they look names up, so the recorded
                 // names do not begin with such an element.
                 let is_literal = matches!(kind, Kind::Linker | Kind::Perl)
-                    || components(element).all(|part| part != b"..");
+                    || names(element).all(|part| part != b"..");
                 let is_plain = element.starts_with(b"/") && !element.contains(&b'$') && is_literal;
                 let dir = is_plain.then(|| normalize(element))?;
                 (!used.contains(&dir)).then_some(dir)

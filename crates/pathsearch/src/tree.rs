@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use base::path::{ancestors, below};
 use gate::clock::monotonic_raw;
 use gate::file::Reader;
-use gate::fs::{AtFlags, CWD, FileType, StatxMask, readlinkat};
-use gate::long::{reach, statx_long};
+use gate::fs::{CWD, FileType, StatxMask, readlinkat};
+use gate::long::{lstat_long, reach};
 use mounts::may_hang;
 use mounts::root::Root;
 use mounts::table::read_either;
@@ -165,8 +165,7 @@ impl<'a> LocalTree<'a> {
 }
 
 fn read_node(path: &[u8]) -> Node {
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let Ok(seen) = statx_long(path, at, StatxMask::TYPE | StatxMask::SIZE) else {
+    let Ok(seen) = lstat_long(path, StatxMask::TYPE | StatxMask::SIZE) else {
         return Node::Missing;
     };
     match seen.file_type {
@@ -216,10 +215,9 @@ impl FileTree for LocalTree<'_> {
 pub(crate) fn time_miss(path: &[u8]) -> Option<f64> {
     // Take the minimum: other trials contain interrupts and preemption.
     const TRIALS: usize = 3;
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let trial = |_| {
         let start = monotonic_raw();
-        let found = statx_long(path, at, StatxMask::TYPE);
+        let found = lstat_long(path, StatxMask::TYPE);
         let nanos = monotonic_raw().saturating_sub(start);
         found.is_err().then_some(nanos as f64 / 1e9)
     };

@@ -9,7 +9,7 @@ use base::directory::each_entry;
 use base::path::{join, without_slashes};
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, openat, statx};
+use gate::fs::{FileType, Open, StatxMask, lstatat, openat};
 use gate::interrupt::pending_signal;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
@@ -159,8 +159,7 @@ impl Remover<'_> {
                 return Err(self.error(self.root, Reason::Interrupted));
             }
             let name = c_name(format_args!("{directory}.{file}"));
-            let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-            match statx(dir, &name, at, StatxMask::TYPE | StatxMask::SIZE) {
+            match lstatat(dir, &name, StatxMask::TYPE | StatxMask::SIZE) {
                 // A nonempty file contains data of a user, which must not be lost.
                 Ok(seen) if seen.file_type != FileType::Regular || seen.size > 0 => {
                     foreign.add(name.to_bytes());

@@ -13,7 +13,7 @@
 use gate::cache::{Aligned, page_size};
 use gate::create::pwrite64;
 use gate::extent::{Allocate, fallocate};
-use gate::fs::{AtFlags, StatxMask, Whence, lseek, pread64, statx};
+use gate::fs::{StatxMask, Whence, fstat, lseek, pread64};
 use gate::scratch::direct_alignment;
 use gate::{Errno, Fd};
 
@@ -108,7 +108,7 @@ fn cluster_truth(dir: &ProbeDir) -> Option<ReportedValue> {
     const LOG_CLUSTER: usize = 0x1c;
     let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
-    let stat = statx(&device, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).ok()?;
+    let stat = fstat(&device, StatxMask::BASIC_STATS).ok()?;
     if stat.rdev != dir.device() {
         return None;
     }
@@ -193,7 +193,7 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
 }
 
 fn allocated(file: &Fd) -> Result<u64> {
-    let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
+    let stat = fstat(file, StatxMask::BASIC_STATS);
     stat.map(|stat| stat.blocks * 512)
         .map_err(Purpose::StatFile.failed())
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, unlinkat};
-use gate::fs::{AtFlags, CWD, Open, Statfs, StatxMask, fstatfs, getdents64, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, Statfs, StatxMask, fstat, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::mount::mount_id;
 use gate::scratch::{flock, open_direct, open_new, open_unnamed};
@@ -54,7 +54,7 @@ impl ProbeDir {
     /// Opens a directory in which only files without a name are created, and nothing is removed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
         let dir = open_long(path, Open::DIRECTORY).map_err(Purpose::OpenDirectory.failed())?;
-        let stat = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
+        let stat = fstat(&dir, StatxMask::BASIC_STATS);
         let stat = stat.map_err(Purpose::StatDirectory.failed())?;
         let statfs = fstatfs(&dir).map_err(Purpose::StatFileSystem.failed())?;
         let table = Table::read(TableSource::Mountinfo);
@@ -189,7 +189,7 @@ impl ProbeDir {
     /// The error for a failed creation. File systems return various errnos in a deleted directory.
     /// procfs and sysfs return ENOENT in existing directories.
     fn refused(&self, action: Purpose, errno: Errno) -> Error {
-        let stat = statx(&self.dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
+        let stat = fstat(&self.dir, StatxMask::BASIC_STATS);
         match (stat.is_ok_and(|stat| stat.nlink == 0), errno) {
             (true, _) => action.failed()(Errno::ENOENT),
             (false, Errno::ENOENT) => Error::TakesNoFiles { action },

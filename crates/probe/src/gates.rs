@@ -18,7 +18,7 @@ use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
 use gate::fs::{
-    AtFlags, CWD, Open, StatxMask, fchdir, getdents64, newfstatat, openat, statx, syncfs,
+    AtFlags, CWD, Open, StatxMask, fchdir, getdents64, lstatat, newfstatat, openat, syncfs,
 };
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
@@ -477,8 +477,7 @@ struct Lookups<'a> {
 }
 
 fn stat_name(dir: &Fd, name: &CStr) -> CallOutcome {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(dir, name, flags, StatxMask::BASIC_STATS).map(drop)
+    lstatat(dir, name, StatxMask::BASIC_STATS).map(drop)
 }
 
 fn stat_missing(dir: &Fd, name: &CStr) -> CallOutcome {

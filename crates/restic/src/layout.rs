@@ -11,8 +11,8 @@ use archive::dump::{AttributeReader, AttributesOf};
 use base::path::split;
 use catalog::rows::Rows;
 use gate::Errno;
-use gate::fs::{AtFlags, getcwd};
-use gate::long::statx_long;
+use gate::fs::getcwd;
+use gate::long::stat_long;
 use sha2::{Digest, Sha256};
 use walk::Meta;
 
@@ -100,7 +100,7 @@ impl DirectoriesAbove {
     fn examine(&self, path: &[u8]) -> Box<Meta> {
         let mut seen = self.0.borrow_mut();
         let meta = seen.entry(path.to_vec()).or_insert_with(|| {
-            let seen = statx_long(path, AtFlags::empty(), Meta::WANT);
+            let seen = stat_long(path, Meta::WANT);
             Box::new(seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it)))
         });
         meta.clone()

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn nodes_have_the_fields_of_restic_in_its_order() {
-        let time = |sec| Time { sec, nsec: 0 };
+        let time = |sec| Time::new(sec, 0);
         let meta = Meta {
             ino: 7,
             mode: 0o100_640,

@@ -186,7 +186,7 @@ mod tests {
         let node = tree.node(b"a\x01&").unwrap();
         assert_eq!((&node.contents[..], node.tree), (&[id][..], None));
         let mut times = Times::utc();
-        let time = |sec| Time { sec, nsec: 0 };
+        let time = |sec| Time::new(sec, 0);
         let meta = Meta {
             mode: 0o100_644,
             size: 3,

@@ -11,8 +11,8 @@ use catalog::StoreError;
 use catalog::remote::{self, Files};
 use gate::Errno;
 use gate::file::{LockFile, unlinkat};
-use gate::fs::{AtFlags, CWD, Dev, Open, StatxMask, statx};
-use gate::long::{c_string, open_long, statx_long};
+use gate::fs::{AtFlags, CWD, Dev, Open, StatxMask, fstat, statx};
+use gate::long::{c_string, open_long, stat_long};
 use gate::sync::Mutex;
 
 use crate::cache::Cache;
@@ -37,8 +37,7 @@ impl Backend {
         let mode = match self {
             Backend::Local(dir) => {
                 let config = [dir, &b"/"[..], CONFIG.as_bytes()].concat();
-                statx_long(&config, AtFlags::empty(), StatxMask::BASIC_STATS)
-                    .map_or(0, |seen| seen.mode)
+                stat_long(&config, StatxMask::BASIC_STATS).map_or(0, |seen| seen.mode)
             }
             Backend::Remote(_) => 0,
         };
@@ -158,10 +157,8 @@ impl RepositoryFiles {
         let Backend::Local(dir) = &self.backend else {
             return None;
         };
-        let seen = statx(
+        let seen = fstat(
             open_long(dir, Open::PATH | Open::DIRECTORY).ok()?,
-            c"",
-            AtFlags::EMPTY_PATH,
             StatxMask::BASIC_STATS,
         );
         seen.ok().map(|seen| (seen.dev, seen.ino))

@@ -107,12 +107,7 @@ pub(crate) fn now() -> Timestamp {
 
 /// Converts a timestamp to the kernel's form.
 pub(crate) fn file_time(time: Timestamp) -> Time {
-    const SECOND: i128 = 1_000_000_000;
-    let nanoseconds = time.as_nanosecond();
-    Time {
-        sec: nanoseconds.div_euclid(SECOND) as i64,
-        nsec: nanoseconds.rem_euclid(SECOND) as u32,
-    }
+    Time::from_nanos(time.as_nanosecond())
 }
 
 /// A time with its UTC offset, because `restic forget` keeps snapshots by local days.
@@ -208,10 +203,7 @@ mod tests {
     #[test]
     fn times_before_1970_are_rounded_down() {
         let time = Timestamp::from_nanosecond(-1).unwrap();
-        let expected = Time {
-            sec: -1,
-            nsec: 999_999_999,
-        };
+        let expected = Time::new(-1, 999_999_999);
         assert_eq!(file_time(time), expected);
     }
 

@@ -5,97 +5,63 @@ use base::{Capacity, Warning};
 use ondisk::Time;
 use walk::EngineKind;
 
-/// The kind of an item.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ItemKind {
-    /// Files in one directory of the file system's root, or in the root itself.
-    Files,
-    /// Files beneath a mount, which covers them.
-    Hidden,
-    /// A file without a name, held open by a process, a loop device or the kernel.
-    Deleted,
-    /// The extents that only one btrfs subvolume refers to.
-    Subvolume,
-    /// The extents that only one btrfs snapshot refers to: deleting the snapshot frees them.
-    Snapshot,
-    /// Extents that several items share. The size is negative if several items count the same
-    /// extents.
-    Shared,
-    /// Metadata of the file system.
-    Metadata,
-    /// The journal.
-    Journal,
-    /// Space that only root, or only the file system itself, may use.
-    Reserved,
-}
-
-impl ItemKind {
-    /// The name of the kind in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ItemKind::Files => "files",
-            ItemKind::Hidden => "hidden",
-            ItemKind::Deleted => "deleted",
-            ItemKind::Subvolume => "subvolume",
-            ItemKind::Snapshot => "snapshot",
-            ItemKind::Shared => "shared",
-            ItemKind::Metadata => "metadata",
-            ItemKind::Journal => "journal",
-            ItemKind::Reserved => "reserved",
-        }
+base::named! {
+    /// The kind of an item.
+    #[derive(PartialOrd, Ord, Hash)]
+    ItemKind {
+        /// Files in one directory of the file system's root, or in the root itself.
+        Files "files",
+        /// Files beneath a mount, which covers them.
+        Hidden "hidden",
+        /// A file without a name, held open by a process, a loop device or the kernel.
+        Deleted "deleted",
+        /// The extents that only one btrfs subvolume refers to.
+        Subvolume "subvolume",
+        /// The extents that only one btrfs snapshot refers to: deleting the snapshot frees them.
+        Snapshot "snapshot",
+        /// Extents that several items share. The size is negative if several items count the same
+        /// extents.
+        Shared "shared",
+        /// Metadata of the file system.
+        Metadata "metadata",
+        /// The journal.
+        Journal "journal",
+        /// Space that only root, or only the file system itself, may use.
+        Reserved "reserved",
     }
 }
 
-/// The part of metadata, of a reserve or of shared extents.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ItemPart {
-    /// ext4: superblocks, group descriptors, bitmaps and inode tables.
-    Tables,
-    /// XFS: headers of allocation groups.
-    Headers,
-    /// XFS: inodes.
-    Inodes,
-    /// B-trees: on XFS, the trees of inodes, owners and reference counts; on btrfs, all trees
-    /// except the chunk tree.
-    Trees,
-    /// btrfs: system block groups (the chunk tree).
-    System,
-    /// XFS: copy-on-write blocks that are not yet in a file.
-    CopyOnWrite,
-    /// Blocks reserved for root.
-    Root,
-    /// ext4: blocks reserved for the user or group of the mount options `resuid=` and `resgid=`.
-    User,
-    /// Blocks reserved for the file system itself.
-    FileSystem,
-    /// btrfs: free space that data cannot use, because metadata has more copies.
-    ForMetadata,
-    /// A lower bound: the exact number of shared bytes is unknown.
-    AtLeast,
-    /// Extents shared within one subvolume.
-    Within,
-    /// Extents shared between subvolumes or snapshots.
-    Between,
-}
-
-impl ItemPart {
-    /// The name of the part in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ItemPart::Tables => "tables",
-            ItemPart::Headers => "headers",
-            ItemPart::Inodes => "inodes",
-            ItemPart::Trees => "trees",
-            ItemPart::System => "system",
-            ItemPart::CopyOnWrite => "copy_on_write",
-            ItemPart::Root => "root",
-            ItemPart::User => "user",
-            ItemPart::FileSystem => "file_system",
-            ItemPart::ForMetadata => "for_metadata",
-            ItemPart::AtLeast => "at_least",
-            ItemPart::Within => "within",
-            ItemPart::Between => "between",
-        }
+base::named! {
+    /// The part of metadata, of a reserve or of shared extents.
+    ItemPart {
+        /// ext4: superblocks, group descriptors, bitmaps and inode tables.
+        Tables "tables",
+        /// XFS: headers of allocation groups.
+        Headers "headers",
+        /// XFS: inodes.
+        Inodes "inodes",
+        /// B-trees: on XFS, the trees of inodes, owners and reference counts; on btrfs, all trees
+        /// except the chunk tree.
+        Trees "trees",
+        /// btrfs: system block groups (the chunk tree).
+        System "system",
+        /// XFS: copy-on-write blocks that are not yet in a file.
+        CopyOnWrite "copy_on_write",
+        /// Blocks reserved for root.
+        Root "root",
+        /// ext4: blocks reserved for the user or group of the mount options `resuid=` and
+        /// `resgid=`.
+        User "user",
+        /// Blocks reserved for the file system itself.
+        FileSystem "file_system",
+        /// btrfs: free space that data cannot use, because metadata has more copies.
+        ForMetadata "for_metadata",
+        /// A lower bound: the exact number of shared bytes is unknown.
+        AtLeast "at_least",
+        /// Extents shared within one subvolume.
+        Within "within",
+        /// Extents shared between subvolumes or snapshots.
+        Between "between",
     }
 }
 

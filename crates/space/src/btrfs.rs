@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use base::Warning;
 use base::path::below;
 use gate::btrfs::{SPACE_HEAD, SPACE_RECORD, get_subvol_info, space_info};
-use gate::fs::{AtFlags, Statfs, StatxMask, statx};
+use gate::fs::{Statfs, StatxMask, lstatat};
 use gate::long::reach;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{BlockGroups, Subvolume};
@@ -117,8 +117,7 @@ fn claims(source: &TableSource<'_>, warnings: &mut Vec<Warning>) -> SeparateInod
     let dir = copy.as_ref().map_or(&*source.top.fd, |(fd, ..)| fd);
     let inode = |rel: &[u8]| {
         let reach = reach(std::os::fd::AsFd::as_fd(dir), rel).ok()?;
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let seen = statx(reach.dir(), reach.rest(), at, StatxMask::BASIC_STATS).ok()?;
+        let seen = lstatat(reach.dir(), reach.rest(), StatxMask::BASIC_STATS).ok()?;
         (seen.dev == source.top.meta.dev).then_some(seen.ino)
     };
     if copy.is_some() {

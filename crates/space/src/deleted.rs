@@ -154,10 +154,7 @@ impl DeletedRecord {
             ino,
             blocks,
             owner: owner as u32,
-            ctime: Time {
-                sec: sec.cast_signed(),
-                nsec: nsec as u32,
-            },
+            ctime: Time::new(sec.cast_signed(), nsec as u32),
             path,
         })
     }
@@ -531,7 +528,7 @@ mod tests {
             ino: u64::MAX,
             blocks: 8,
             owner: 1000,
-            ctime: Time { sec: -1, nsec: 999 },
+            ctime: Time::new(-1, 999),
             path: path.to_vec(),
         };
         let board = ScanProgress {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
-use base::path::{below, join};
+use base::path::{below, join, names};
 use gate::sync::Mutex;
 use ondisk::{Dev, Time};
 use walk::entry::relative;
@@ -81,10 +81,7 @@ impl MarkedPaths {
     fn of_directory(&self, rel: &[u8]) -> DirectoryMarks<'_> {
         let mut marked = DirectoryMarks::default();
         let mut mark = Some(&self.root);
-        for name in rel
-            .split(|&byte| byte == b'/')
-            .filter(|name| !name.is_empty())
-        {
+        for name in names(rel) {
             marked.add(mark);
             mark = mark.and_then(|mark| mark.names.get(name));
             if mark.is_none() {
@@ -108,10 +105,7 @@ impl<'a> DirectoryMarks<'a> {
 
 impl MarkedComponent {
     fn at(&mut self, path: &[u8]) -> &mut MarkedComponent {
-        let names = path
-            .split(|&byte| byte == b'/')
-            .filter(|name| !name.is_empty());
-        names.fold(self, |mark, name| {
+        names(path).fold(self, |mark, name| {
             mark.names.entry(name.to_vec()).or_default()
         })
     }

@@ -10,51 +10,36 @@ use mounts::fault::Fault;
 use mounts::{Point, is_pseudo, may_hang};
 use ondisk::Dev;
 
-/// The state of a file system, the worst first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum FsState {
-    /// The file system did not answer within the deadline.
-    Hung,
-    /// The server or device of the file system is gone.
-    Stale,
-    /// Users have no space or no inodes left.
-    Full,
-    /// The kernel has made the file system read-only after an error.
-    ReadOnlyByError,
-    /// The file system was shut down, or has recorded errors.
-    Failing,
-    /// At least 90 % of the space or of the inodes are used.
-    NearlyFull,
-    /// The file system answered late.
-    Slow,
-    /// This user has no permission to examine the file system.
-    Denied,
-    /// The file system may be on a server that does not answer, so it was not examined.
-    NotChecked,
-    /// The file system is mounted read-only.
-    ReadOnly,
-    /// No problem is known.
-    Ok,
+base::named! {
+    /// The state of a file system, the worst first.
+    #[derive(PartialOrd, Ord)]
+    FsState {
+        /// The file system did not answer within the deadline.
+        Hung "hung",
+        /// The server or device of the file system is gone.
+        Stale "stale",
+        /// Users have no space or no inodes left.
+        Full "full",
+        /// The kernel has made the file system read-only after an error.
+        ReadOnlyByError "read-only by error",
+        /// The file system was shut down, or has recorded errors.
+        Failing "failing",
+        /// At least 90 % of the space or of the inodes are used.
+        NearlyFull "nearly full",
+        /// The file system answered late.
+        Slow "slow",
+        /// This user has no permission to examine the file system.
+        Denied "denied",
+        /// The file system may be on a server that does not answer, so it was not examined.
+        NotChecked "not checked",
+        /// The file system is mounted read-only.
+        ReadOnly "read-only",
+        /// No problem is known.
+        Ok "ok",
+    }
 }
 
 impl FsState {
-    /// The name of the state in tables and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            FsState::Hung => "hung",
-            FsState::Stale => "stale",
-            FsState::Full => "full",
-            FsState::ReadOnlyByError => "read-only by error",
-            FsState::Failing => "failing",
-            FsState::NearlyFull => "nearly full",
-            FsState::Slow => "slow",
-            FsState::Denied => "denied",
-            FsState::NotChecked => "not checked",
-            FsState::ReadOnly => "read-only",
-            FsState::Ok => "ok",
-        }
-    }
-
     /// Whether the state is known to be good.
     pub fn is_ok(self) -> bool {
         matches!(self, FsState::Ok | FsState::ReadOnly)

@@ -4,31 +4,19 @@ use pathsearch::Change;
 
 use crate::section::Section;
 
-/// Usual work whose cost a survey estimates.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activity {
-    /// Reading the metadata of every entry.
-    Scan,
-    /// A dump every night.
-    Backup,
-    /// The start of a program.
-    Start,
-    /// statx(2) of one file.
-    Stat,
-    /// fsync(2) after one byte was written.
-    Fsync,
-}
-
-impl Activity {
-    /// The name of the activity in tables and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Activity::Scan => "scan",
-            Activity::Backup => "nightly backup",
-            Activity::Start => "program start",
-            Activity::Stat => "stat",
-            Activity::Fsync => "fsync",
-        }
+base::named! {
+    /// Usual work whose cost a survey estimates.
+    Activity {
+        /// Reading the metadata of every entry.
+        Scan "scan",
+        /// A dump every night.
+        Backup "nightly backup",
+        /// The start of a program.
+        Start "program start",
+        /// statx(2) of one file.
+        Stat "stat",
+        /// fsync(2) after one byte was written.
+        Fsync "fsync",
     }
 }
 

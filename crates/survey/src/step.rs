@@ -2,48 +2,31 @@
 
 use crate::section::Section;
 
-/// A step of a survey; the steps run in this order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StepKind {
-    /// Reads the mount table, and checks the mounts.
-    MountTable,
-    /// Reads the capacity of each file system.
-    Capacities,
-    /// Walks with each engine.
-    Engines,
-    /// Reads the metadata that a dump needs.
-    Dump,
-    /// Compares the methods of finding mounts.
-    Methods,
-    /// Accounts for the system calls of a walk.
-    Account,
-    /// Starts programs, and traces their path searches.
-    Starts,
-    /// Measures the price of each system call.
-    Prices,
-    /// Probes each file system.
-    Experiments,
+base::named! {
+    /// A step of a survey; the steps run in this order.
+    StepKind {
+        /// Reads the mount table, and checks the mounts.
+        MountTable "mount table",
+        /// Reads the capacity of each file system.
+        Capacities "file-system sizes",
+        /// Walks with each engine.
+        Engines "walk with each engine",
+        /// Reads the metadata that a dump needs.
+        Dump "metadata for a dump",
+        /// Compares the methods of finding mounts.
+        Methods "methods to find mounts",
+        /// Accounts for the system calls of a walk.
+        Account "system calls of a walk",
+        /// Starts programs, and traces their path searches.
+        Starts "program starts",
+        /// Measures the price of each system call.
+        Prices "system-call prices",
+        /// Probes each file system.
+        Experiments "experiments on each file system",
+    }
 }
 
 impl StepKind {
-    /// The name of the step on the progress line and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            StepKind::MountTable => "mount table",
-            StepKind::Capacities => "file-system sizes",
-            StepKind::Engines => "walk with each engine",
-            StepKind::Dump => "metadata for a dump",
-            StepKind::Methods => "methods to find mounts",
-            StepKind::Account => "system calls of a walk",
-            StepKind::Starts => "program starts",
-            StepKind::Prices => "system-call prices",
-            StepKind::Experiments => "experiments on each file system",
-        }
-    }
-
-    /// Number of steps.
-    pub const COUNT: usize = StepKind::Experiments as usize + 1;
-
     /// Number of the step in the order of execution, from 1.
     pub fn number(self) -> usize {
         self as usize + 1
@@ -63,25 +46,15 @@ impl StepKind {
     }
 }
 
-/// The end state of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StepState {
-    /// The step finished.
-    Done,
-    /// The step ran out of time or I/O, or was interrupted.
-    Stopped,
-    /// The step was not run.
-    Skipped,
-}
-
-impl StepState {
-    /// The name of the state in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            StepState::Done => "done",
-            StepState::Stopped => "stopped",
-            StepState::Skipped => "skipped",
-        }
+base::named! {
+    /// The end state of a step.
+    StepState {
+        /// The step finished.
+        Done "done",
+        /// The step ran out of time or I/O, or was interrupted.
+        Stopped "stopped",
+        /// The step was not run.
+        Skipped "skipped",
     }
 }
 

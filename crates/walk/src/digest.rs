@@ -64,10 +64,7 @@ impl fmt::Display for Digest {
 /// The metadata of an entry, as the bytes that are hashed.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
-    const NO_TIME: Time = Time {
-        sec: i64::MIN,
-        nsec: u32::MAX,
-    };
+    const NO_TIME: Time = Time::new(i64::MIN, u32::MAX);
     let mut times = [meta.mtime, meta.ctime, meta.btime.unwrap_or(NO_TIME)];
     if meta.is_stub() {
         times = [NO_TIME; 3];
@@ -124,7 +121,7 @@ mod tests {
         assert_eq!(rest, sum(&[b]));
         assert_ne!(sum(&[a, b]), sum(&[(b"a", b.1), (b"b", a.1)]));
         let atime = Meta {
-            atime: Time { sec: 9, nsec: 9 },
+            atime: Time::new(9, 9),
             mount: 3,
             generation: Some(1),
             xattrs: Some(true),
@@ -138,7 +135,7 @@ mod tests {
             },
             Meta { size: 6, ..meta },
             Meta {
-                mtime: Time { sec: 0, nsec: 1 },
+                mtime: Time::new(0, 1),
                 ..meta
             },
             Meta {

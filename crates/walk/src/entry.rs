@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn stub_is_recognised_whatever_its_times() {
-        let at = |nsec| Time { sec: 1, nsec };
+        let at = |nsec| Time::new(1, nsec);
         let inode = Meta {
             ino: 2,
             mode: 0o040_755,

@@ -353,8 +353,8 @@ impl SharedExtents {
 mod tests {
     use super::*;
 
-    const DISK: Dev = Dev { major: 8, minor: 1 };
-    const OTHER: Dev = Dev { major: 8, minor: 2 };
+    const DISK: Dev = Dev::new(8, 1);
+    const OTHER: Dev = Dev::new(8, 2);
 
     type Found = (Dev, u64, u64, u64, Vec<(u64, char)>);
 

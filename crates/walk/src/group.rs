@@ -574,17 +574,7 @@ pub fn ancestor(path: &[u8], levels: u32) -> &[u8] {
 
 /// The file type for its number as a [key](Key::Number).
 pub fn type_of_key(number: u64) -> FileType {
-    const ALL: [FileType; 8] = [
-        FileType::Regular,
-        FileType::Directory,
-        FileType::Symlink,
-        FileType::Fifo,
-        FileType::Socket,
-        FileType::Block,
-        FileType::Char,
-        FileType::Unknown,
-    ];
-    let mut all = ALL.into_iter();
+    let mut all = FileType::ALL.into_iter();
     all.find(|kind| *kind as u64 == number)
         .unwrap_or(FileType::Unknown)
 }
@@ -630,13 +620,10 @@ mod tests {
             [0, 1, 3, 4, 15, 16, u64::MAX].map(size),
             [0, 1, 1, 4, 4, 16, 1 << 62]
         );
-        let now = Time {
-            sec: 1 << 40,
-            nsec: 0,
-        };
+        let now = Time::new(1 << 40, 0);
         let age = |age: i64| {
             let sec = now.sec - age;
-            bucket(Some(Time { sec, nsec: 0 }), now)
+            bucket(Some(Time::new(sec, 0)), now)
         };
         assert_eq!([-5, 86_400, 86_401, 31_536_001].map(age), [0, 0, 1, 5]);
         assert_eq!(bucket(None, now), 5);

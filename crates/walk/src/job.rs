@@ -7,9 +7,9 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::path::{below, split};
+use base::path::{self, below, split};
 use base::{Warning, Warnings};
-use gate::fs::{AtFlags, Attributes, Open, Resolve, Statx, statx};
+use gate::fs::{Attributes, Open, Resolve, Statx, lstatat};
 use gate::long::{openat2_long, reach};
 use gate::resolve::openat2;
 use gate::sync::Mutex;
@@ -104,8 +104,7 @@ impl MountHints {
     pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> MountHints {
         let mut root = MountHints::default();
         for name in names {
-            let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());
-            let end = parts.fold(&mut root, |at, part| {
+            let end = path::names(name).fold(&mut root, |at, part| {
                 at.names.entry(part.to_vec()).or_default()
             });
             end.is_mount = true;
@@ -461,8 +460,7 @@ pub fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<F
 }
 
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(dir, name, at, Meta::WANT)
+    lstatat(dir, name, Meta::WANT)
 }
 
 /// A name with a NUL at its end; `None` for one that contains a NUL, which the kernel never

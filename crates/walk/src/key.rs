@@ -51,8 +51,7 @@ impl DirKey {
     /// The key of a directory below this one, by its relative path.
     #[must_use]
     pub fn at(self, path: &[u8]) -> DirKey {
-        let names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
-        names.fold(self, DirKey::below)
+        base::path::names(path).fold(self, DirKey::below)
     }
 }
 

@@ -2,21 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An engine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum EngineKind {
-    /// statx(2) of every name, by threads that share the directories.
-    Threads,
-    /// XFS's bulkstat, joined with the names.
-    Bulkstat,
-    /// btrfs's trees, by tree search ioctls.
-    Btrfs,
-    /// ext4's inode tables and directory blocks, read from the device.
-    Ext4,
-    /// statx(2) of every name, by one thread: the reference.
-    Stat,
-    /// A system call for each attribute, by one thread: for `dump --gather percall`.
-    PerCall,
+base::named! {
+    /// An engine.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    EngineKind {
+        /// statx(2) of every name, by threads that share the directories.
+        Threads "threads",
+        /// XFS's bulkstat, joined with the names.
+        Bulkstat "bulkstat",
+        /// btrfs's trees, by tree search ioctls.
+        Btrfs "btrfs",
+        /// ext4's inode tables and directory blocks, read from the device.
+        Ext4 "ext4",
+        /// statx(2) of every name, by one thread: the reference.
+        Stat "stat",
+        /// A system call for each attribute, by one thread: for `dump --gather percall`.
+        PerCall "percall",
+    }
 }
 
 impl EngineKind {
@@ -28,18 +30,6 @@ impl EngineKind {
         EngineKind::Ext4,
         EngineKind::Stat,
     ];
-
-    /// Name of the engine on the command line and in JSON; also that of its source file.
-    pub fn name(self) -> &'static str {
-        match self {
-            EngineKind::Threads => "threads",
-            EngineKind::Bulkstat => "bulkstat",
-            EngineKind::Btrfs => "btrfs",
-            EngineKind::Ext4 => "ext4",
-            EngineKind::Stat => "stat",
-            EngineKind::PerCall => "percall",
-        }
-    }
 
     /// The engine that works only on this type of file system, if there is one.
     pub(crate) fn for_fstype(fstype: &[u8]) -> Option<EngineKind> {

@@ -117,10 +117,10 @@ fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
 }
 
 fn time(since_1970: Duration) -> Time {
-    Time {
-        sec: since_1970.as_secs().cast_signed(),
-        nsec: since_1970.subsec_nanos(),
-    }
+    Time::new(
+        since_1970.as_secs().cast_signed(),
+        since_1970.subsec_nanos(),
+    )
 }
 
 #[cfg(test)]
@@ -152,15 +152,12 @@ mod tests {
             at(5, 0),
             "rounded"
         );
-        assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
+        assert_eq!(time(Duration::new(7, 8)), Time::new(7, 8));
     }
 
     #[test]
     fn times_without_fractions_may_be_later_by_the_granularity() {
-        let moment = Time {
-            sec: 100,
-            nsec: 500_000_000,
-        };
+        let moment = Time::new(100, 500_000_000);
         for (granularity, first) in [
             (Granularity::Nanosecond, 101),
             (Granularity::Second, 100),

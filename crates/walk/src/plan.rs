@@ -10,7 +10,7 @@ use std::fmt;
 
 use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{AtFlags, StatxMask, getdents64, statx};
+use gate::fs::{StatxMask, fstat, getdents64};
 use gate::long::c_string;
 use gate::machine::processors;
 use gate::resolve::openat2;
@@ -307,7 +307,7 @@ impl DirectorySample {
 
     /// The ratio of the size of the whole directory to the part that was read; at least 1.
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
-        let size = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::SIZE).map_or(0, |seen| seen.size);
+        let size = fstat(fd, StatxMask::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
             // The size of a btrfs directory counts each name twice: in the index by hash and in the
             // one by number.

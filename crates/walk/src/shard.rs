@@ -61,8 +61,7 @@ impl Shard {
             return true;
         }
         let below = dir.path.strip_prefix(root).unwrap_or(dir.path);
-        let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
-        let names = names.take(Shard::DEPTH as usize);
+        let names = base::path::names(below).take(Shard::DEPTH as usize);
         self.has(names.fold(DirKey::default(), DirKey::below))
     }
 }

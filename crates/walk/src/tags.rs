@@ -6,7 +6,7 @@ mod tests;
 use std::ffi::{CStr, CString};
 
 use gate::Fd;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, openat, read, statx};
+use gate::fs::{FileType, Open, StatxMask, lstatat, openat, read};
 
 /// The file name of a cache directory tag, and the beginning of its contents:
 /// <https://bford.info/cachedir/>.
@@ -65,8 +65,7 @@ impl FoundTags {
 }
 
 fn file_type(dir: &Fd, name: &CStr) -> Option<FileType> {
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    Some(statx(dir, name, at, StatxMask::TYPE).ok()?.file_type)
+    Some(lstatat(dir, name, StatxMask::TYPE).ok()?.file_type)
 }
 
 /// Whether a directory has a valid CACHEDIR.TAG. If the file cannot be read, the contents are kept,

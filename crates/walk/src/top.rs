@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gate::fs::{AtFlags, Attributes, Open, Statfs, Time, fstatfs, has_statx, statx};
+use gate::fs::{Attributes, Open, Statfs, Time, fstat, fstatfs, has_statx};
 use gate::long::open_long;
 use gate::mount::mount_id;
 use gate::{Errno, Fd, Gate};
@@ -36,7 +36,7 @@ impl Top {
     /// # Errors
     /// The errors of statx(2).
     pub fn new(fd: Fd, path: Vec<u8>, key: DirKey) -> Result<Top, Errno> {
-        let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+        let seen = fstat(&fd, Meta::WANT)?;
         let mut meta = Meta::from_statx(&seen);
         if seen.mnt_id.is_none() {
             // Before Linux 5.8, statx(2) returns no mount id, without which the mount table has no
@@ -54,7 +54,7 @@ impl Top {
 
     pub(crate) fn open_again(&self) -> Result<Fd, Errno> {
         let fd = open_long(&self.path, Open::SCAN)?;
-        let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+        let seen = fstat(&fd, Meta::WANT)?;
         let is_same = (seen.ino, seen.dev) == (self.meta.ino, self.meta.dev);
         is_same.then_some(fd).ok_or(Errno::EACCES)
     }

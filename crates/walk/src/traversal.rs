@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::Warning;
-use gate::fs::{AtFlags, Attributes, Open, has_statx, openat, statx};
+use gate::fs::{Attributes, Open, fstat, has_statx, openat};
 use gate::long::open_long_no_symlinks;
 use gate::machine::with_all_processors;
 use gate::sync::Mutex;
@@ -328,7 +328,7 @@ impl Traversal<'_> {
         self.sink.begin(context, kind);
         // Read the metadata again after `begin`: the sink must know of the mount before the
         // metadata of any entry is read.
-        let seen = statx(&top.fd, c"", AtFlags::EMPTY_PATH, Meta::WANT);
+        let seen = fstat(&top.fd, Meta::WANT);
         let meta = seen.map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)

@@ -580,7 +580,7 @@ impl Drop for UsageWorker<'_> {
 mod tests {
     use super::*;
 
-    const DEV: Dev = Dev { major: 8, minor: 1 };
+    const DEV: Dev = Dev::new(8, 1);
 
     fn key(depth: u32, hash: u64) -> DirKey {
         DirKey { depth, hash, id: 0 }

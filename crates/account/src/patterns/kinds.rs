@@ -40,37 +40,24 @@ pub struct FoundPattern {
     pub example: Option<Vec<u8>>,
 }
 
-/// A change of a program that avoids redundant calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatternFix {
-    /// Replace stat, open, fstat and close by one stat.
-    CombineStat,
-    /// Read all extended attributes of a file by one call with its name.
-    CombineXattr,
-    /// Do not read extended attributes of files without any.
-    SkipXattr,
-    /// Cache the results of stat.
-    KeepStat,
-    /// Cache failed lookups.
-    CacheMisses,
-    /// Read and write at least a page at a time.
-    Buffer,
-    /// Call fsync once per opened file.
-    SyncOnce,
-    /// Look names up relative to an open directory.
-    DirectoryFd,
-}
-
-impl PatternFix {
-    /// All changes, in the order of the enum.
-    pub const ALL: [PatternFix; 8] = [
-        PatternFix::CombineStat,
-        PatternFix::CombineXattr,
-        PatternFix::SkipXattr,
-        PatternFix::KeepStat,
-        PatternFix::CacheMisses,
-        PatternFix::Buffer,
-        PatternFix::SyncOnce,
-        PatternFix::DirectoryFd,
-    ];
+base::named! {
+    /// A change of a program that avoids redundant calls.
+    PatternFix {
+        /// Replace stat, open, fstat and close by one stat.
+        CombineStat "combine-stat",
+        /// Read all extended attributes of a file by one call with its name.
+        CombineXattr "combine-xattr",
+        /// Do not read extended attributes of files without any.
+        SkipXattr "skip-xattr",
+        /// Cache the results of stat.
+        KeepStat "keep-stat",
+        /// Cache failed lookups.
+        CacheMisses "cache-misses",
+        /// Read and write at least a page at a time.
+        Buffer "buffer",
+        /// Call fsync once per opened file.
+        SyncOnce "sync-once",
+        /// Look names up relative to an open directory.
+        DirectoryFd "directory-fd",
+    }
 }

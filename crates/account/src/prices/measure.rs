@@ -6,8 +6,8 @@ use std::time::Duration;
 use gate::clock::empty_call;
 use gate::cpu_time::process_cpu_time;
 use gate::fs::{
-    AtFlags, CWD, FileType, Open, StatxMask, getdents64, newfstatat, openat, pread64, readlinkat,
-    statx,
+    AtFlags, CWD, FileType, Open, StatxMask, getdents64, lstatat, newfstatat, openat, pread64,
+    readlinkat,
 };
 use gate::long::c_string;
 use gate::uring::Ring;
@@ -192,8 +192,7 @@ impl SampleFile {
         let (dir, name) = path.split_at(at + 1);
         let name = c_string(name)?;
         let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        if statx(&dir, &name, at, StatxMask::TYPE)?.file_type != FileType::Regular {
+        if lstatat(&dir, &name, StatxMask::TYPE)?.file_type != FileType::Regular {
             return Err(Errno::EINVAL); // opening a device or FIFO may have side effects
         }
         Ok(SampleFile {

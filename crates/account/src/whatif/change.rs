@@ -26,14 +26,7 @@ impl ChangeKind {
     /// The name of the change in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            ChangeKind::Spare(PatternFix::CombineStat) => "combine-stat",
-            ChangeKind::Spare(PatternFix::CombineXattr) => "combine-xattr",
-            ChangeKind::Spare(PatternFix::SkipXattr) => "skip-xattr",
-            ChangeKind::Spare(PatternFix::KeepStat) => "keep-stat",
-            ChangeKind::Spare(PatternFix::CacheMisses) => "cache-misses",
-            ChangeKind::Spare(PatternFix::Buffer) => "buffer",
-            ChangeKind::Spare(PatternFix::SyncOnce) => "sync-once",
-            ChangeKind::Spare(PatternFix::DirectoryFd) => "directory-fd",
+            ChangeKind::Spare(fix) => fix.name(),
             ChangeKind::Bulkstat { .. } => "batch-bulkstat",
             ChangeKind::Uring { .. } => "batch-uring",
             ChangeKind::RawTables { .. } => "raw-tables",

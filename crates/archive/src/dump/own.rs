@@ -3,7 +3,7 @@
 use catalog::remote::is_remote;
 use catalog::rows::Rows;
 use gate::fs::{AtFlags, FileType, Statx, StatxMask};
-use gate::long::statx_long;
+use gate::long::{lstat_long, statx_long};
 use ondisk::Dev;
 
 use super::chain::Chain;
@@ -36,9 +36,8 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
             return Err(Error::new(Action::DumpTo, path, ErrorKind::SharedFile));
         }
     }
-    const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
     let is_file = |path: &&Vec<u8>| {
-        statx_long(path, ITSELF, StatxMask::BASIC_STATS)
+        lstat_long(path, StatxMask::BASIC_STATS)
             .is_ok_and(|seen| seen.file_type == FileType::Regular)
     };
     let sources = options.sources.iter().filter(is_file);

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use base::Warning;
 use base::path::or_dot;
 use catalog::rows::Rows;
-use gate::fs::{AtFlags, CWD, Open, Resolve, StatxMask, openat, statx};
+use gate::fs::{AtFlags, CWD, Open, Resolve, StatxMask, fstat, lstatat, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
 use gate::{Errno, Fd, Gate};
 use walk::entry::append;
@@ -93,8 +93,7 @@ impl<R: Deref<Target = Rows>> OpenAncestors<R> {
             let path = &self.rows.sources()[self.rows.top(row)].path;
             let dir = open_long(parent(path), PLACE)?;
             let name = c_string(base_name(path))?;
-            let itself = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-            let seen = statx(&dir, &name, itself, Meta::WANT)?;
+            let seen = lstatat(&dir, &name, Meta::WANT)?;
             self.check(row, &Meta::from_statx(&seen))?;
             return Ok(with(dir.as_fd(), &name)?);
         };
@@ -197,7 +196,7 @@ pub(crate) fn open_to_read(
 
 /// The metadata of an open file.
 pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
+    fstat(fd, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 /// The /proc/self/fd path of an open directory, with a slash at the end, so that calls that do not

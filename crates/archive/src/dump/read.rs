@@ -6,7 +6,7 @@ use blake3::Hasher;
 use catalog::rows::Rows;
 use gate::attribution::{CallSubject, with_subject};
 use gate::file::read_full_at;
-use gate::fs::{AtFlags, readlinkat, statx};
+use gate::fs::{lstatat, readlinkat};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Member, MemberKind, acl, dumpdir};
@@ -219,9 +219,8 @@ impl<'a> MemberReader<'a> {
 
     /// The current metadata of the file with the name of a row.
     fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
-        const AT: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
         self.places
-            .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
+            .at(row, |dir, name| lstatat(dir, name, Meta::WANT))
             .map(|seen| Meta::from_statx(&seen).lasting())
     }
 

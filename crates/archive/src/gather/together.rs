@@ -18,8 +18,8 @@ use base::path::or_dot;
 use catalog::part::relative;
 use catalog::rows::{Collector, Rows, Source};
 use gate::attribution::{self, Function};
-use gate::fs::{AtFlags, Open, Resolve, statx};
-use gate::long::{open_long, openat2_long, statx_long};
+use gate::fs::{Open, Resolve, fstat};
+use gate::long::{lstat_long, open_long, openat2_long};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::ErrorKind;
@@ -343,7 +343,7 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
             &file
         }
     };
-    statx(found, c"", AtFlags::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
+    fstat(found, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
 /// The piece of each row: for a hard-linked file by inode number, for any other entry as in a
@@ -393,11 +393,7 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
 
 pub(crate) fn check_directories(sources: &[Vec<u8>]) -> Result<(), Error> {
     for path in sources {
-        let seen = statx_long(
-            path,
-            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-            Meta::WANT,
-        );
+        let seen = lstat_long(path, Meta::WANT);
         let seen = seen.and_then(|seen| match Meta::from_statx(&seen).is_dir() {
             true => Ok(()),
             false => Err(Errno::ENOTDIR),

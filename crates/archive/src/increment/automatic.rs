@@ -11,7 +11,7 @@ use base::path::trim_slashes;
 use base::{Warning, path};
 use catalog::remote;
 use gate::fs::{AtFlags, Attributes, Open, StatxMask};
-use gate::long::{c_string, open_long, split_path, statx_long};
+use gate::long::{c_string, open_long, split_path, stat_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::mnttab::mount_point;
 use ondisk::utc;
@@ -127,7 +127,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     if remote::is_remote(state) {
         return Ok(None); // stores have no directories
     }
-    match statx_long(state, AtFlags::empty(), StatxMask::TYPE) {
+    match stat_long(state, StatxMask::TYPE) {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
     }
@@ -148,12 +148,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
 fn check_mounted(state: &[u8]) -> Result<()> {
     const MOST: u64 = 1 << 20;
     if remote::is_remote(state)
-        || statx_long(
-            &joined(state, b"dumps.ndjson"),
-            AtFlags::empty(),
-            StatxMask::TYPE,
-        )
-        .is_ok()
+        || stat_long(&joined(state, b"dumps.ndjson"), StatxMask::TYPE).is_ok()
     {
         return Ok(());
     }

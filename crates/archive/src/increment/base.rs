@@ -8,8 +8,8 @@ use catalog::rows::{Rows, Source};
 use catalog::since::index::{Index, by_group, each_group};
 use catalog::since::{GoneMount, OtherRoot, check_root, missed_mounts};
 use catalog::{self, About, Root, ShardOfRun, copy};
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::stat_long;
 use ondisk::pax::{self, dumpdir::Code};
 use walk::{FileType, path_id};
 
@@ -124,7 +124,7 @@ impl Base {
             }
         }
         let identity = |path: &[u8]| {
-            let seen = statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS).ok()?;
+            let seen = stat_long(path, StatxMask::BASIC_STATS).ok()?;
             Some((seen.dev, seen.ino))
         };
         let here = identity(path);

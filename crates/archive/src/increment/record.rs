@@ -6,8 +6,8 @@ use base::path::{or_dot, trim_slashes};
 use catalog::remote::{self, Object};
 use catalog::{About, Reader, Root, stored, trusted};
 use gate::Fd;
-use gate::fs::{AtFlags, Open, StatxMask, Whence, lseek};
-use gate::long::{open_long, statx_long};
+use gate::fs::{Open, StatxMask, Whence, lseek};
+use gate::long::{open_long, stat_long};
 use mounts::root::absolute_file;
 use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl DumpRecord {
                 (record.bytes, record.modified) = state_of(&*object);
                 return Ok(record);
             }
-            let seen = statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS)
+            let seen = stat_long(path, StatxMask::BASIC_STATS)
                 .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
             if seen.file_type == gate::fs::FileType::Regular {
                 record.archive = absolute_file(path);
@@ -250,7 +250,7 @@ impl DumpRecord {
         let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
             return ArchiveStatus::Streamed;
         };
-        let file = || statx_long(path, AtFlags::empty(), StatxMask::BASIC_STATS).ok();
+        let file = || stat_long(path, StatxMask::BASIC_STATS).ok();
         let now = match remote::open(path) {
             Ok(Some(object)) => Some(state_of(&*object)),
             Ok(None) => file().map(|seen| (seen.size, seen.mtime)),

@@ -79,28 +79,19 @@ pub struct Local {
     pub week: (i16, i8),
 }
 
-/// A kind of period of a retention policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Period {
-    Last,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Year,
+base::named! {
+    /// A kind of period of a retention policy, by the name that restic has for it.
+    Period {
+        Last "last",
+        Hour "hourly",
+        Day "daily",
+        Week "weekly",
+        Month "monthly",
+        Year "yearly",
+    }
 }
 
 impl Period {
-    const ALL: [Period; 6] = [
-        Period::Last,
-        Period::Hour,
-        Period::Day,
-        Period::Week,
-        Period::Month,
-        Period::Year,
-    ];
-
     /// A key that differs between periods; for [`Period::Last`], between dumps.
     fn key(self, nth: usize, time: Local) -> [i64; 4] {
         let (year, month, day) = (time.year.into(), time.month.into(), time.day.into());

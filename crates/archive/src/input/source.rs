@@ -8,7 +8,7 @@ use catalog::ranges::Ranges;
 use catalog::remote::{self, ObjectStream};
 use catalog::stream::{Buffered, Stream};
 use gate::file::Reader;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, pread64, statx};
+use gate::fs::{FileType, Open, StatxMask, fstat, pread64};
 use gate::long::open_long;
 use gate::{Fd, Gate};
 use ondisk::pax::{BLOCK, begins_archive};
@@ -50,7 +50,7 @@ pub(super) fn open_source(
                 Arc::new(fd.map_err(catalog::ErrorKind::call(Gate::Openat))?)
             }
         };
-        let seen = statx(&*fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
+        let seen = fstat(&*fd, StatxMask::BASIC_STATS);
         let seen = seen.map_err(catalog::ErrorKind::call(Gate::Statx))?;
         file = (seen.file_type == FileType::Regular)
             .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));

@@ -1,8 +1,8 @@
 //! The archives of a restore, in order.
 
 use catalog::remote::is_remote;
-use gate::fs::{AtFlags, FileType, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{FileType, StatxMask};
+use gate::long::stat_long;
 
 use super::name::SelectedPaths;
 use super::report::Note;
@@ -44,7 +44,7 @@ impl Archives {
                 Input::open(path)?;
                 continue;
             }
-            let seen = statx_long(path, AtFlags::empty(), StatxMask::TYPE)
+            let seen = stat_long(path, StatxMask::TYPE)
                 .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
             if seen.file_type == FileType::Regular {
                 Input::open(path)?;

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gate::fs::{AtFlags, StatxMask, statx};
+use gate::fs::{StatxMask, fstat};
 use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
@@ -168,7 +168,7 @@ impl Maker<'_> {
             return false;
         }
         if let (None, AttributeTarget::Open(fd)) = (traits.owner, on) {
-            let seen = statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS);
+            let seen = fstat(fd, StatxMask::BASIC_STATS);
             traits.owner = seen.ok().map(|seen| (seen.uid, seen.gid));
         }
         traits.owner == Some(owner)

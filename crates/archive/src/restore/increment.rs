@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::directory::each_entry;
 use base::path::{or_dot, split};
 use gate::file::renameat2;
-use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
+use gate::fs::{AtFlags, FileType, Open, StatxMask, fstat, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::Entry;
@@ -154,7 +154,7 @@ impl Restorer<'_> {
             .transpose()?;
         let mut changed = Vec::new();
         for dir in [old_dir, new_dir].into_iter().chain(&itself) {
-            let seen = statx(dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+            let seen = fstat(dir, StatxMask::BASIC_STATS)?;
             if seen.uid == self.maker.rights.uid && seen.mode & ALL != ALL {
                 gate::create::fchmod(dir, seen.mode | ALL)?;
                 changed.push((dir, seen.mode));

@@ -18,7 +18,7 @@ use archives::Archives;
 use base::path::{or_dot, split};
 use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{AtFlags, Open, StatxMask, fstatfs, statx, syncfs};
+use gate::fs::{Open, StatxMask, fstat, fstatfs, syncfs};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
@@ -127,7 +127,7 @@ pub fn restore(
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
         .and_then(|dir| {
             // A removed directory can still be open, but no entry can be created in it.
-            let seen = statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+            let seen = fstat(&dir, StatxMask::BASIC_STATS)?;
             (seen.nlink > 0).then_some(dir).ok_or(Errno::ENOENT)
         })
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;

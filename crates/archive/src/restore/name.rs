@@ -8,8 +8,8 @@ use std::sync::Arc;
 use base::directory::each_entry;
 use base::path::{below, components, or_dot, split, trim_slashes};
 use gate::Fd;
-use gate::fs::{AtFlags, FileType, Open, StatxMask};
-use gate::long::{open_beneath, statx_long};
+use gate::fs::{FileType, Open, StatxMask};
+use gate::long::{open_beneath, stat_long};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
@@ -297,7 +297,7 @@ impl SelectedPaths {
         match missed.filter(|_| is_complete == Some(true)) {
             None => Ok(()),
             Some(path) => {
-                let seen = statx_long(&path, AtFlags::empty(), StatxMask::TYPE);
+                let seen = stat_long(&path, StatxMask::TYPE);
                 let is_directory = seen.is_ok_and(|seen| seen.file_type == FileType::Directory);
                 let kind = ErrorKind::NoSuchPath { is_directory };
                 Err(Error::new(Action::Restore, &path, kind))

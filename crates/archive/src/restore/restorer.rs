@@ -5,9 +5,10 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::path::names;
 use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
-use gate::fs::{AtFlags, FileType, Open, Statx, StatxMask, Time, statx};
+use gate::fs::{FileType, Open, Statx, StatxMask, Time, fstat};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use walk::Moment;
@@ -198,7 +199,7 @@ impl<'a> Restorer<'a> {
             self.leave();
         }
         let rest = self.trail.rest(dir).unwrap_or_default();
-        for name in rest.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+        for name in names(rest) {
             let (fd, state) = self.enter_next(name)?;
             self.push(name, fd, state);
         }
@@ -310,7 +311,7 @@ impl<'a> Restorer<'a> {
             }
             Err(e) => Err(e),
             Ok(fd) => {
-                let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+                let seen = fstat(&fd, StatxMask::BASIC_STATS)?;
                 let is_let_in = lets_in(&seen);
                 if is_let_in {
                     fchmod(&fd, seen.mode | ALL)?;

@@ -119,7 +119,7 @@ impl<T> DirectoryStack<T> {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
-    use gate::fs::{AtFlags, StatxMask, statx};
+    use gate::fs::{StatxMask, fstat};
     use gate::long::open_long;
 
     use super::*;
@@ -135,11 +135,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let fd = open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap();
         let mut trail = DirectoryStack::new(Arc::new(fd), most_open);
-        let inode = |fd: &Fd| {
-            statx(fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
-                .unwrap()
-                .ino
-        };
+        let inode = |fd: &Fd| fstat(fd, StatxMask::BASIC_STATS).unwrap().ino;
         let mut inodes = vec![inode(&trail.here().unwrap())];
         for n in 0..depth {
             let name = format!("d{n}");

@@ -6,8 +6,8 @@ use base::{Warning, Warnings};
 use catalog::RowColumns;
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::stat_long;
 use ondisk::pax::{Base, Member};
 use walk::entry::joined;
 use walk::{Fields, Meta};
@@ -265,7 +265,7 @@ pub fn compare_newest(
         }
     }
     tree.check_members(&first, &known)?;
-    let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
+    let state = stat_long(history.state(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
         tree.find_unknown(&known, &own, |warning| {

@@ -11,9 +11,7 @@ use std::time::Duration;
 use base::path::split;
 use base::{Warning, path};
 use gate::file::read_full_at;
-use gate::fs::{
-    AtFlags, Open, Statx, StatxMask, Whence, lseek, openat, pread64, readlinkat, statx,
-};
+use gate::fs::{Open, Statx, StatxMask, Whence, lseek, lstatat, openat, pread64, readlinkat};
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
@@ -455,8 +453,7 @@ impl Tree {
 
 impl TreeFile<'_> {
     pub(super) fn statx(&self) -> Result<Statx, Errno> {
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        statx(self.dir, &self.name, at, StatxMask::BASIC_STATS)
+        lstatat(self.dir, &self.name, StatxMask::BASIC_STATS)
     }
 
     /// Opens the file, owned by the user `owner`, with O_NOATIME where permitted: a purge by access

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 use base::Warning;
 use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{AtFlags, Attributes, Open, StatxMask, statx};
+use gate::fs::{Attributes, Open, StatxMask, fstat, lstatat};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -127,12 +127,7 @@ impl Tree {
                 .open_directory(above, Open::PATH)
                 .and_then(|dir| Ok((dir, c_string(name)?)))
                 .and_then(|(dir, name)| {
-                    statx(
-                        &dir,
-                        &name,
-                        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-                        StatxMask::TYPE,
-                    )?;
+                    lstatat(&dir, &name, StatxMask::TYPE)?;
                     Ok((dir, name))
                 });
             match found {
@@ -170,8 +165,7 @@ impl Tree {
         // A listing must not change the access time of a directory, as the dump does not.
         let dir = walk::scan(true, |how| self.open_directory(path, how));
         let dir = dir.map_err(|e| (Gate::Openat2, e))?;
-        let seen =
-            statx(&dir, c"", AtFlags::EMPTY_PATH, StatxMask::TYPE).map_err(|e| (Gate::Statx, e))?;
+        let seen = fstat(&dir, StatxMask::TYPE).map_err(|e| (Gate::Statx, e))?;
         let is_mounted = seen.attributes.contains(Attributes::MOUNT_ROOT);
         let mut names = BTreeSet::new();
         let listed = each_entry(&dir, |entry| {
@@ -204,8 +198,7 @@ impl Tree {
         if is_outside || self.silent.has(&whole) {
             return;
         }
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let Ok(seen) = statx(dir, name, at, StatxMask::BASIC_STATS) else {
+        let Ok(seen) = lstatat(dir, name, StatxMask::BASIC_STATS) else {
             return;
         };
         let is_socket = FileType::from_mode(seen.mode) == FileType::Socket;

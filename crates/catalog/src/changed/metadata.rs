@@ -4,58 +4,29 @@
 use walk::entry::Time;
 use walk::{FileType, Meta};
 
-/// A field of the metadata of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum MetadataField {
-    /// The inode number: a different file has the path.
-    Inode,
-    /// The type of the file.
-    Type,
-    /// The permission bits.
-    Mode,
-    /// The id of the owner.
-    Owner,
-    /// The id of the group.
-    Group,
-    /// The number of hard links.
-    Links,
-    /// The size in bytes.
-    Size,
-    /// The time of the last modification of the contents.
-    ModifyTime,
-    /// The time of the last change of the inode, which also changes with extended attributes, ACLs
-    /// and names.
-    ChangeTime,
-}
-
-impl MetadataField {
-    /// All fields, in the order in which they are printed.
-    pub const ALL: [MetadataField; 9] = [
-        MetadataField::Inode,
-        MetadataField::Type,
-        MetadataField::Mode,
-        MetadataField::Owner,
-        MetadataField::Group,
-        MetadataField::Links,
-        MetadataField::Size,
-        MetadataField::ModifyTime,
-        MetadataField::ChangeTime,
-    ];
-
-    /// The name of the field in the JSON, which is that of `fathom walk`.
-    pub fn name(self) -> &'static str {
-        match self {
-            MetadataField::Inode => "ino",
-            MetadataField::Type => "type",
-            MetadataField::Mode => "mode",
-            MetadataField::Owner => "uid",
-            MetadataField::Group => "gid",
-            MetadataField::Links => "nlink",
-            MetadataField::Size => "size",
-            MetadataField::ModifyTime => "mtime",
-            MetadataField::ChangeTime => "ctime",
-        }
+base::named! {
+    /// A field of the metadata of an entry, with the name that it has in the JSON of `fathom walk`.
+    #[repr(u8)]
+    MetadataField {
+        /// The inode number: a different file has the path.
+        Inode "ino",
+        /// The type of the file.
+        Type "type",
+        /// The permission bits.
+        Mode "mode",
+        /// The id of the owner.
+        Owner "uid",
+        /// The id of the group.
+        Group "gid",
+        /// The number of hard links.
+        Links "nlink",
+        /// The size in bytes.
+        Size "size",
+        /// The time of the last modification of the contents.
+        ModifyTime "mtime",
+        /// The time of the last change of the inode, which also changes with extended attributes,
+        /// ACLs and names.
+        ChangeTime "ctime",
     }
 }
 
@@ -171,7 +142,7 @@ mod tests {
             let change = ComparedMeta::new(&new, false).since(&ComparedMeta::new(&old, false));
             change.fields().map(MetadataField::name).collect()
         };
-        let later = Time { sec: 1, nsec: 0 };
+        let later = Time::new(1, 0);
         assert!(names(old).is_empty());
         let setuid = Meta {
             mode: 0o104_755,

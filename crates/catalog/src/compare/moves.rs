@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use base::path::names;
 use walk::entry::append;
 use walk::path_id;
 
@@ -332,10 +333,6 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
             return (joined(&up), leads_through);
         }
     }
-}
-
-fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }
 
 /// Joins names to a path. The names are in reverse order: the last name of the path comes first.

@@ -255,10 +255,7 @@ impl DumpedTree {
             ref names,
             ..
         } = &self.inodes[inode];
-        let btime = (birth != 0).then_some(Time {
-            sec: birth.into(),
-            nsec: 0,
-        });
+        let btime = (birth != 0).then_some(Time::new(birth.into(), 0));
         let mode = if names.is_some() { 0o040755 } else { 0o100644 };
         Meta {
             ino,

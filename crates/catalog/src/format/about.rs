@@ -293,7 +293,7 @@ mod tests {
             snapshot in proptest::option::of(any::<(String, Vec<String>)>()),
         ) {
             let token = has_token.then(|| format!("ext4 boot b mount 1 transactions {transactions}").parse().unwrap());
-            let dev = Dev { major, minor: 1 };
+            let dev = Dev::new(major, 1);
             let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, mount_point: Some(b"/\xff".to_vec()), ..Part::default() };
             let about = About {
                 roots: vec![Root { path: root, absolute: None }, Root { path: Vec::new(), absolute: Some(b"/\xff".to_vec()) }],
@@ -332,7 +332,7 @@ mod tests {
             magic: 0xef53,
             fsid: [7, 8],
             uuid: Some([3; 16]),
-            dev: Dev { major: 8, minor: 1 },
+            dev: Dev::new(8, 1),
             ino: 2,
             mount_point: None,
             engine: Some("ext4".to_owned()),
@@ -344,8 +344,8 @@ mod tests {
                 path: b"s\xff".to_vec(),
                 absolute: Some(b"/s\xff".to_vec()),
             }],
-            started: Time { sec: -1, nsec: 2 },
-            finished: Time { sec: 3, nsec: 4 },
+            started: Time::new(-1, 2),
+            finished: Time::new(3, 4),
             entries: 5,
             racy: 6,
             digest: "0123456789abcdef".to_owned(),

@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn every_field_that_shows_a_change_changes_the_hash() {
         let base = meta((7, 1, 9));
-        let later = walk::entry::Time { sec: 1, nsec: 0 };
-        let finer = walk::entry::Time { sec: 0, nsec: 1 };
+        let later = walk::entry::Time::new(1, 0);
+        let finer = walk::entry::Time::new(0, 1);
         let others = [
             Meta { ino: 8, ..base },
             Meta { nlink: 2, ..base },

@@ -122,10 +122,7 @@ impl<'a> RowColumns<'a> {
             mtime: mtimes.map_or(Default::default(), |times| times.at(row)),
             ctime: ctimes.map_or(Default::default(), |times| times.at(row)),
             btime: btimes.and_then(|times| times.at(row)),
-            rdev: Dev {
-                major: at(rdev_majors, row),
-                minor: at(rdev_minors, row),
-            },
+            rdev: Dev::new(at(rdev_majors, row), at(rdev_minors, row)),
             dev: Dev::default(),
             mount: 0,
             attributes: at(attributes, row),

@@ -291,10 +291,7 @@ mod tests {
             let names: Vec<String> = (0..rows).map(|row| format!("name {group} {row}")).collect();
             let row = |nth: usize| {
                 let some = nth.is_multiple_of(3);
-                let time = Time {
-                    sec: 1_700_000_000 + nth as i64 / 5,
-                    nsec: nth as u32 * 777,
-                };
+                let time = Time::new(1_700_000_000 + nth as i64 / 5, nth as u32 * 777);
                 let meta = Meta {
                     ino: 1000 + nth as u64,
                     mode: 0o100644,

@@ -149,10 +149,7 @@ impl SharedValues {
         let (upper, nsec) = (packed >> 30, packed & WIDE_TIME);
         match nsec {
             WIDE_TIME => self.times[upper as usize],
-            _ => Time {
-                sec: upper.cast_signed() + EARLIEST,
-                nsec: nsec as u32,
-            },
+            _ => Time::new(upper.cast_signed() + EARLIEST, nsec as u32),
         }
     }
 

@@ -122,7 +122,7 @@ fn duplicates_and_lost_directories() {
     let diagnostics = Diagnostics::default();
     let to = collector(&diagnostics);
     let later = |meta: Meta| Meta {
-        ctime: Time { sec: 5, nsec: 0 },
+        ctime: Time::new(5, 0),
         ..meta
     };
     give(
@@ -336,7 +336,7 @@ proptest! {
         (atime, mtime, ctime, btime) in (any_time(), any_time(), any_time(), proptest::option::of(any_time())),
         (generation, xattrs, mount, attributes) in any::<(Option<u32>, Option<bool>, u64, u64)>(),
     ) {
-        let dev = Dev { major, minor: nlink };
+        let dev = Dev::new(major, nlink);
         let meta = Meta {
             ino, mode, nlink, uid, gid, size, blocks, atime, mtime, ctime, btime, rdev: dev, dev, mount, attributes,
             generation, xattrs,

@@ -8,8 +8,8 @@ use base::Warning;
 use base::path::{below, components};
 use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{AtFlags, Attributes, Statx, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{Attributes, Statx, StatxMask};
+use gate::long::lstat_long;
 use mounts::check::is_doubtful;
 use mounts::listed::is_still;
 use mounts::root::absolute;
@@ -304,9 +304,5 @@ impl MountPoints {
 
 /// Reads attributes of the file at a path, without following a symlink or triggering an automount.
 fn examine(path: &[u8], want: StatxMask) -> gate::Result<Statx> {
-    statx_long(
-        path,
-        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-        want,
-    )
+    lstat_long(path, want)
 }

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use base::path::names;
 use base::pool::each;
 use gate::heap::large_room;
 use gate::sync::Mutex;
@@ -591,8 +592,7 @@ pub(crate) fn path_hash(dir: u64, name: &[u8]) -> u64 {
 
 /// The [`path_id`] of a path relative to a DIR.
 pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
-    let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
-    parts.fold(path_id::top(top as usize), path_id::below)
+    names(path).fold(path_id::top(top as usize), path_id::below)
 }
 
 #[cfg(test)]

@@ -134,8 +134,5 @@ fn time_text(time: Time) -> String {
 
 fn parse_time(text: &str) -> Option<Time> {
     let (sec, nsec) = text.split_once('.')?;
-    Some(Time {
-        sec: sec.parse().ok()?,
-        nsec: nsec.parse().ok()?,
-    })
+    Some(Time::new(sec.parse().ok()?, nsec.parse().ok()?))
 }

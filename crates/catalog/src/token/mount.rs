@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use gate::fs::{AtFlags, StatxMask, statx};
+use gate::fs::{StatxMask, fstat};
 use walk::MountContext;
 
 /// A mount, identified by an id that is unique until the next boot. While the mount exists, its
@@ -28,7 +28,7 @@ impl MountInstance {
     pub(super) fn current(context: &MountContext<'_>) -> Option<MountInstance> {
         let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
         let want = StatxMask::MNT_ID_UNIQUE;
-        let seen = statx(&context.top.fd, c"", AtFlags::EMPTY_PATH, want).ok()?;
+        let seen = fstat(&context.top.fd, want).ok()?;
         Some(MountInstance {
             boot: String::from_utf8_lossy(&boot).trim_end().to_owned(),
             id: seen.mnt_id.filter(|_| seen.have.contains(want))?,

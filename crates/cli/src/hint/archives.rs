@@ -8,8 +8,8 @@ use archive::{Action, ErrorKind, NotArchive};
 use base::directory::each_entry;
 use catalog::Action::{UseCatalog, WriteCatalog};
 use gate::Errno;
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::stat_long;
 use show::name::printable;
 use walk::entry::joined;
 
@@ -79,7 +79,7 @@ pub(crate) fn newest_catalog(state: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn has(dir: &[u8], name: &[u8]) -> bool {
-    statx_long(&joined(dir, name), AtFlags::empty(), StatxMask::TYPE).is_ok()
+    stat_long(&joined(dir, name), StatxMask::TYPE).is_ok()
 }
 
 /// The remedy for a state directory of `fathom dump --restic`.

@@ -1,6 +1,6 @@
 //! Appends lines to files.
 
-use crate::fs::{AtFlags, FileType, Open, StatxMask, create, fsync, statx, write};
+use crate::fs::{FileType, Open, StatxMask, create, fstat, fsync, write};
 use crate::long::{c_string, open_long, split_path};
 use crate::{Errno, Result};
 
@@ -15,7 +15,7 @@ pub fn append(path: &[u8], bytes: &[u8]) -> Result<()> {
     let dir = open_long(dir, Open::DIRECTORY)?;
     let how = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = create(&dir, &c_string(name)?, how, 0o600)?;
-    let seen = statx(&file, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+    let seen = fstat(&file, StatxMask::BASIC_STATS)?;
     if seen.file_type != FileType::Regular {
         return Err(Errno::EINVAL);
     }

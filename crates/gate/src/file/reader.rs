@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use crate::fs::{AtFlags, CWD, FileType, Open, StatxMask, openat, pread64, read, statx};
+use crate::fs::{CWD, FileType, Open, StatxMask, fstat, openat, pread64, read};
 use crate::long::{c_string, open_long};
 use crate::{Errno, Fd, Result};
 
@@ -21,7 +21,7 @@ impl Reader {
     /// `EISDIR` for a directory; the errors of openat(2).
     pub fn open(path: &[u8]) -> Result<Reader> {
         let fd = open_long(path, Open::NONBLOCK)?;
-        let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+        let seen = fstat(&fd, StatxMask::BASIC_STATS)?;
         if seen.file_type == FileType::Directory {
             return Err(Errno::EISDIR);
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::temporary::Temporary;
 use crate::create::{fchmod, fchownat, in_proc, linkat, renameat2, unlinkat};
 use crate::fs::{
-    AtFlags, CWD, Dev, FileType, Open, Statx, StatxMask, create, fsync, openat, readlinkat, statx,
-    sync_file_range, write,
+    AtFlags, CWD, Dev, FileType, Open, Statx, StatxMask, create, fstat, fsync, lstatat, openat,
+    readlinkat, sync_file_range, write,
 };
 use crate::long::{c_string, open_long, split_path, statx_long};
 use crate::scratch::{direct_alignment, flock};
@@ -188,12 +188,11 @@ impl OpenPlace {
     }
 
     fn statx(&self) -> Result<Statx> {
-        let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        statx(&self.dir, &self.name, at, StatxMask::BASIC_STATS)
+        lstatat(&self.dir, &self.name, StatxMask::BASIC_STATS)
     }
 
     fn dir_statx(&self) -> Result<Statx> {
-        statx(&self.dir, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
+        fstat(&self.dir, StatxMask::BASIC_STATS)
     }
 
     fn others_may_write(&self) -> Result<bool> {
@@ -206,7 +205,7 @@ impl OpenPlace {
         // A file of this user with several links may be a hard link that another user created here.
         let is_own = seen.is_ours() && seen.nlink == 1;
         // Always accept /dev/null: in a user namespace, the owner of /dev may be unknown.
-        const NULL: Dev = Dev { major: 1, minor: 3 };
+        const NULL: Dev = Dev::new(1, 3);
         if seen.file_type == FileType::Char && seen.rdev == NULL {
             return Ok(());
         }
@@ -298,7 +297,7 @@ impl Destination {
                     // Open the symlink before the check: the name may be replaced meanwhile.
                     let how = Open::PATH | Open::NOFOLLOW;
                     let link = openat(&place.dir, &place.name, how)?;
-                    let seen = statx(&link, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+                    let seen = fstat(&link, StatxMask::BASIC_STATS)?;
                     place.check(&seen)?;
                     let target = readlinkat(&link, c"")?;
                     path = if target.starts_with(b"/") {
@@ -335,7 +334,7 @@ impl Writer {
             }
             Destination::Special(place, seen) => {
                 let fd = openat(&place.dir, &place.name, Open::WRONLY | Open::NOFOLLOW)?;
-                let now = statx(&fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)?;
+                let now = fstat(&fd, StatxMask::BASIC_STATS)?;
                 return match (now.dev, now.ino) == (seen.dev, seen.ino) {
                     true => Ok(Writer::to(fd, WriteTarget::Direct)),
                     false => Err(Errno::EACCES),
@@ -415,7 +414,7 @@ impl Writer {
 
     /// The attributes of the file being written.
     pub fn statx(&self) -> Result<Statx> {
-        statx(&self.fd, c"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS)
+        fstat(&self.fd, StatxMask::BASIC_STATS)
     }
 
     fn is_direct(&self) -> bool {

@@ -2,7 +2,7 @@
 //! information.
 
 use gate::bpf::Types as Mapped;
-use gate::fs::{AtFlags, CWD, Open, StatxMask, openat, read, statx};
+use gate::fs::{CWD, Open, StatxMask, fstat, openat, read};
 use gate::{Errno, Fd};
 use ondisk::btf::{self, Btf, Field};
 
@@ -60,7 +60,7 @@ impl Types {
 }
 
 fn map_types(file: &Fd) -> Result<Mapped, Errno> {
-    let len = statx(file, c"", AtFlags::EMPTY_PATH, StatxMask::SIZE)?.size;
+    let len = fstat(file, StatxMask::SIZE)?.size;
     Mapped::map(file, usize::try_from(len).map_err(|_| Errno::EFBIG)?)
 }
 

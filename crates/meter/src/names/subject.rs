@@ -9,9 +9,7 @@ pub type Name = Rc<[u8]>;
 
 /// The number of components of a path.
 pub fn components(name: &[u8]) -> u64 {
-    name.split(|&b| b == b'/')
-        .filter(|part| !part.is_empty())
-        .count() as u64
+    base::path::names(name).count() as u64
 }
 
 /// The file that a call is about: its path, or the descriptor it uses.

@@ -48,23 +48,13 @@ pub enum Error {
     EntryCutOff,
 }
 
-/// The words of feature bits in the superblock. The kernel ignores unknown bits in `Compat`,
-/// refuses to mount for unknown bits in `Incompat`, and to write for those in `RoCompat`; this
-/// parser refuses all unknown bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "see above")]
-pub enum FeatureSet {
-    Compat,
-    Incompat,
-    RoCompat,
-}
-
-impl FeatureSet {
-    fn name(self) -> &'static str {
-        match self {
-            FeatureSet::Compat => "compat",
-            FeatureSet::Incompat => "incompat",
-            FeatureSet::RoCompat => "ro_compat",
-        }
+crate::named! {
+    /// The words of feature bits in the superblock. The kernel ignores unknown bits in `Compat`,
+    /// refuses to mount for unknown bits in `Incompat`, and to write for those in `RoCompat`; this
+    /// parser refuses all unknown bits.
+    FeatureSet {
+        Compat "compat",
+        Incompat "incompat",
+        RoCompat "ro_compat",
     }
 }

@@ -32,10 +32,10 @@ const S_IFLNK: u16 = 0o120_000;
 /// 30 bits of nanoseconds.
 #[inline]
 fn time(base: u32, extra: u32) -> Time {
-    Time {
-        sec: i64::from(base as i32) + (i64::from(extra & 3) << 32),
-        nsec: extra >> 2,
-    }
+    Time::new(
+        i64::from(base as i32) + (i64::from(extra & 3) << 32),
+        extra >> 2,
+    )
 }
 
 /// A valid inode in use, with the features of its file system.
@@ -389,21 +389,9 @@ pub(super) mod tests {
 
     #[test]
     fn times_range_from_1901_to_2446() {
-        assert_eq!(
-            time(0x8000_0000, 0),
-            Time {
-                sec: -0x8000_0000,
-                nsec: 0
-            }
-        );
-        assert_eq!(time(0, 5 << 2), Time { sec: 0, nsec: 5 });
-        assert_eq!(
-            time(0x7fff_ffff, 3),
-            Time {
-                sec: 0x3_7fff_ffff,
-                nsec: 0
-            }
-        );
+        assert_eq!(time(0x8000_0000, 0), Time::new(-0x8000_0000, 0));
+        assert_eq!(time(0, 5 << 2), Time::new(0, 5));
+        assert_eq!(time(0x7fff_ffff, 3), Time::new(0x3_7fff_ffff, 0));
     }
 
     #[test]

@@ -50,7 +50,7 @@ const MIB: u64 = 1 << 20;
 
 /// The steps in the order of execution: cheap and informative steps first; steps that read the tree
 /// follow the step that fills the caches.
-const STEPS: [StepSettings; StepKind::COUNT] = [
+const STEPS: [StepSettings; StepKind::ALL.len()] = [
     StepSettings::new(StepKind::MountTable, 0.7, 16 * MIB, mount_steps::table),
     StepSettings::new(StepKind::Capacities, 0.1, MIB, mount_steps::capacities),
     StepSettings::new(StepKind::Engines, 2.5, 128 * MIB, walking::engines),

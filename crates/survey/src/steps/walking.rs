@@ -8,8 +8,8 @@ use archive::gather::{self, Gather};
 use archive::nightly::{Expected, Nightly};
 use archive::plan::{Plan, PlanStep as Stage};
 use base::child::{Bounds, ChildRun, NoRun, run_in_child};
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::stat_long;
 use meter::call::CommandEnd;
 use walk::compare::{LeftOut, compare};
 use walk::{DirectoryCounts, EngineKind, ExplainedPlan, Fields, FileType};
@@ -332,7 +332,7 @@ fn call_seconds(dir: &[u8]) -> f64 {
     const ROUNDS: u32 = 1000;
     let before = gate::cpu_time::process_cpu_time();
     for _ in 0..ROUNDS {
-        let _ = statx_long(dir, AtFlags::empty(), StatxMask::BASIC_STATS);
+        let _ = stat_long(dir, StatxMask::BASIC_STATS);
     }
     gate::cpu_time::process_cpu_time()
         .saturating_sub(before)

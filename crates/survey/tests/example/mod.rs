@@ -57,11 +57,7 @@ pub(crate) fn point_of(target: &[u8], minor: u32, fstype: &[u8]) -> Point {
     };
     Point {
         content: Some(Arc::new(content)),
-        ..Point::bare(
-            target.to_vec(),
-            Dev { major: 8, minor },
-            Some(PointKind::Dir),
-        )
+        ..Point::bare(target.to_vec(), Dev::new(8, minor), Some(PointKind::Dir))
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use base::Warning;
 use base::btrfs::{BUFFER, each_item, search};
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{AtFlags, Time, fstatfs, statx, syncfs};
+use gate::fs::{Time, fstat, fstatfs, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, kind, root_ref};
@@ -97,10 +97,7 @@ impl Engine for Btrfs {
         let shared = BtrfsWalkState {
             job,
             since: if is_full(&statfs) {
-                Time {
-                    sec: i64::MIN,
-                    nsec: 0,
-                }
+                Time::new(i64::MIN, 0)
             } else {
                 start.changed_since()
             },
@@ -197,7 +194,7 @@ impl<'a> BtrfsWalkState<'a, '_> {
         }
         let opened = job.enters_entry(&meta, place.key, name).then(|| {
             let fd = job.open(&root)?;
-            let seen = statx(&fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+            let seen = fstat(&fd, Meta::WANT)?;
             Ok((Meta::from_statx(&seen), subvolume(&fd)?))
         });
         let (meta, subvolume) = match opened {

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 
 use gate::attribution::{CallSubject, with_subject};
-use gate::fs::{AtFlags, Statx, StatxMask, statx};
+use gate::fs::{Statx, StatxMask, lstatat};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
@@ -46,24 +46,15 @@ const FIELDS: [Field; 12] = [
     (StatxMask::MNT_ID, |to, s| to.mnt_id = s.mnt_id),
 ];
 
-fn ask(dir: &Fd, name: &CStr, want: StatxMask) -> Result<Statx, Errno> {
-    statx(
-        dir,
-        name,
-        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-        want,
-    )
-}
-
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
-    let seen = ask(dir, name, StatxMask::TYPE)?;
+    let seen = lstatat(dir, name, StatxMask::TYPE)?;
     let subject = CallSubject::from_type(FileType::from_mode(seen.mode));
     with_subject(subject, || look_further(dir, name, seen))
 }
 
 fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option<bool>), Errno> {
     for (want, take) in FIELDS {
-        take(&mut seen, ask(dir, name, want)?);
+        take(&mut seen, lstatat(dir, name, want)?);
     }
     let mut buffer = Vec::new();
     let xattrs = match listxattrat(dir, name, &mut buffer) {

@@ -43,7 +43,8 @@ use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use base::Warning;
-use gate::fs::{AtFlags, StatxMask, statx};
+use base::path::names;
+use gate::fs::{StatxMask, fstat};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -407,10 +408,7 @@ impl Pool for Crew<'_> {
             }
             // Rebuild the directory node from the path: its key and the mounts below follow from
             // the names.
-            let mut names = item
-                .rel
-                .split(|&b| b == b'/')
-                .filter(|name| !name.is_empty());
+            let mut names = names(&item.rel);
             let last = names.next_back();
             let above = names.fold(Arc::clone(&self.top), |node, name| node.child(name, 0));
             let node =
@@ -614,7 +612,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let Ok(opened) = opened else {
             return false;
         };
-        let seen = || statx(&opened.fd, c"", AtFlags::EMPTY_PATH, StatxMask::INO);
+        let seen = || fstat(&opened.fd, StatxMask::INO);
         node.ino == 0 || seen().is_ok_and(|seen| seen.ino == node.ino)
     }
 

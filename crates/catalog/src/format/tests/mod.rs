@@ -12,7 +12,7 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gate::fs::{AtFlags, Open, statx};
+use gate::fs::{Open, fstat};
 use gate::long::open_long;
 use walk::{
     Diagnostics, Dir, DirKey, EngineKind, Entry, Meta, Sink, Summary, WalkOptions, WalkReport,
@@ -51,7 +51,7 @@ fn rows(place: &Path, sources: &[&str]) -> Rows {
     let paths: Vec<Vec<u8>> = sources.iter().map(|it| bytes(&place.join(it))).collect();
     let open = |path: &Vec<u8>| {
         let open = open_long(path, Open::PATH | Open::NOFOLLOW).unwrap();
-        let seen = statx(&open, c"", AtFlags::EMPTY_PATH, Meta::WANT).unwrap();
+        let seen = fstat(&open, Meta::WANT).unwrap();
         (Meta::from_statx(&seen), open)
     };
     let is_dir = |number: &u32| open(&paths[*number as usize]).0.is_dir();

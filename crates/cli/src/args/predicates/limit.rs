@@ -75,10 +75,10 @@ mod tests {
         ] {
             assert_eq!(parse(bad), Err(NotTime), "{bad}");
         }
-        let now = Time { sec: 100, nsec: 5 };
+        let now = Time::new(100, 5);
         assert_eq!(
             TimeLimit::SecondsAgo(30).before(now, &LazyCell::new(Zone::local)),
-            Time { sec: 70, nsec: 5 }
+            Time::new(70, 5)
         );
     }
 }

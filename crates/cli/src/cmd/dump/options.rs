@@ -10,8 +10,8 @@ use archive::increment::levels::Level;
 use base::Warning;
 use catalog::Options;
 use gate::Errno;
-use gate::fs::{AtFlags, StatxMask};
-use gate::long::statx_long;
+use gate::fs::StatxMask;
+use gate::long::lstat_long;
 use mounts::listed::is_gone;
 use walk::ReachableMounts;
 use walk::entry::relative;
@@ -79,8 +79,7 @@ pub(super) fn find_silent_mounts(args: &Args, options: &mut DumpOptions) -> Resu
 /// Removes SRCs that do not exist and returns a warning for each, like restic. If no SRC exists, all
 /// are kept, so that the dump fails.
 pub(super) fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let is_absent = |path: &[u8]| statx_long(path, at, StatxMask::TYPE).is_err_and(is_gone);
+    let is_absent = |path: &[u8]| lstat_long(path, StatxMask::TYPE).is_err_and(is_gone);
     let (absent, present): (Vec<_>, Vec<_>) =
         sources.iter().cloned().partition(|path| is_absent(path));
     if present.is_empty() {

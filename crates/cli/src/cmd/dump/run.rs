@@ -9,8 +9,8 @@ use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use base::Warning;
-use gate::fs::{AtFlags, FileType, StatxMask};
-use gate::long::statx_long;
+use gate::fs::{FileType, StatxMask};
+use gate::long::lstat_long;
 use team::Team;
 use walk::{Diagnostics, ExplainedPlan};
 
@@ -369,11 +369,7 @@ fn explain(args: &Args, out: &Out) -> Outcome {
 /// reports the error.
 fn dirs(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_dir = |source: &&Vec<u8>| {
-        let seen = statx_long(
-            source,
-            AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-            StatxMask::TYPE,
-        );
+        let seen = lstat_long(source, StatxMask::TYPE);
         seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
     };
     sources.iter().filter(is_dir).cloned().collect()

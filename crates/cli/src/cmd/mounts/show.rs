@@ -6,7 +6,7 @@ use mounts::beneath::HiddenFiles;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
-use mounts::{MountClass, Point, PointKind};
+use mounts::{Point, PointKind};
 use ondisk::{Mount, split_options};
 use show::json_object;
 use show::name::printable;
@@ -29,14 +29,8 @@ json_object!(Json<'_, Point>, |point| {
     "dev": point.dev.to_string(),
     name "fsroot": point.fsroot(),
     names "options": point.options().map(|all| split_options(all).collect::<Vec<_>>()).as_deref(),
-    "kind": point.kind.map(|kind| match kind {
-        PointKind::Dir => "dir",
-        PointKind::File => "file",
-    }),
-    "class": match point.class {
-        MountClass::Leaf => "leaf",
-        MountClass::Internal => "internal",
-    },
+    "kind": point.kind.map(PointKind::name),
+    "class": point.class.name(),
     "hidden": point.hidden,
     "server": point.server,
     "verdict": point.verdict.map(Verdict::name),
@@ -333,7 +327,7 @@ mod tests {
 
     /// A visible mount of a whole file system.
     fn point(target: &str, fstype: &str) -> Point {
-        let dev = Dev { major: 8, minor: 1 };
+        let dev = Dev::new(8, 1);
         let content = Content {
             source: Some(b"/dev/x".to_vec()),
             fstype: fstype.into(),

@@ -401,7 +401,7 @@ mod tests {
             gid: 100,
             size: 5,
             blocks: 8,
-            dev: Dev { major: 8, minor: 1 },
+            dev: Dev::new(8, 1),
             mount: 29,
             atime: time(-2, 500_000_000),
             mtime: time(1_700_000_000, 1),
@@ -449,12 +449,9 @@ mod tests {
         assert_eq!(value, expected);
         let device = Meta {
             mode: 0o20_600,
-            rdev: Dev { major: 1, minor: 3 },
+            rdev: Dev::new(1, 3),
             mount: 0,
-            btime: Some(Time {
-                sec: i64::MIN,
-                nsec: 999_999_999,
-            }),
+            btime: Some(Time::new(i64::MIN, 999_999_999)),
             attributes: 0,
             generation: Some(u32::MAX),
             xattrs: None,
@@ -538,7 +535,7 @@ mod tests {
         #[test]
         fn any_time(seconds: i64, nanos in 0..1_000_000_000_u32) {
             let mut out = Vec::new();
-            time(&mut out, Time { sec: seconds, nsec: nanos });
+            time(&mut out, Time::new(seconds, nanos));
             prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{seconds}.{nanos:09}"));
         }
     }

@@ -189,7 +189,7 @@ mod tests {
             blocks: 1,
             nlink: 2,
             ino: 9,
-            mtime: Time { sec: -1, nsec: 0 },
+            mtime: Time::new(-1, 0),
             ..Meta::default()
         };
         let mut object = Vec::new();

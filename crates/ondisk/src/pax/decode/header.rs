@@ -70,7 +70,7 @@ impl Header<'_> {
 
     pub(super) fn seconds(&self, field: Range<usize>) -> Result<Time, &'static str> {
         number(&self.block[field])
-            .map(|sec| Time { sec, nsec: 0 })
+            .map(|sec| Time::new(sec, 0))
             .ok_or("invalid time in a header")
     }
 

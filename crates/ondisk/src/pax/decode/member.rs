@@ -90,10 +90,10 @@ impl Decoder {
             self.fault(header.at, "unknown member type, read as a plain file");
         }
         let rdev = match kind {
-            MemberKind::Char | MemberKind::Block => Dev {
-                major: header.device(records.major, MAJOR)?,
-                minor: header.device(records.minor, MINOR)?,
-            },
+            MemberKind::Char | MemberKind::Block => Dev::new(
+                header.device(records.major, MAJOR)?,
+                header.device(records.minor, MINOR)?,
+            ),
             _ => Dev::default(),
         };
         let mut xattrs = match records.coded_xattrs.is_empty() {

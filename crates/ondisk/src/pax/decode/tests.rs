@@ -171,7 +171,7 @@ prop_compose! {
             mtime: times.0,
             atime: times.1,
             ctime: times.2,
-            rdev: if matches!(kind, MemberKind::Char | MemberKind::Block) { Dev { major: ids[2], minor: ids[3] } } else { Dev::default() },
+            rdev: if matches!(kind, MemberKind::Char | MemberKind::Block) { Dev::new(ids[2], ids[3]) } else { Dev::default() },
             acl_access: acls.0,
             acl_default: acls.1,
             xattrs: xattrs.into_iter().collect(),

@@ -101,10 +101,7 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
     let rdev = match FileType::from_mode(mode) {
         FileType::Block | FileType::Char => {
             let rdev = inode.rdev as u32; // the kernel keeps only 32 bits of a device number
-            Dev {
-                major: rdev >> 20,
-                minor: rdev & 0xf_ffff,
-            }
+            Dev::new(rdev >> 20, rdev & 0xf_ffff)
         }
         _ => Dev::default(),
     };

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::btrfs::{BUFFER, search};
 use base::pool::share;
-use gate::fs::{AtFlags, fstatfs, statx, syncfs};
+use gate::fs::{fstat, fstatfs, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Result};
 use ondisk::btrfs::{
@@ -111,7 +111,7 @@ pub fn changed_since(
     is_same: impl Fn(&Meta) -> bool + Sync,
     is_worth: impl Fn(usize) -> bool + Sync,
 ) -> Result<Option<Vec<ChangedInode>>> {
-    let seen = statx(fd, c"", AtFlags::EMPTY_PATH, Meta::WANT)?;
+    let seen = fstat(fd, Meta::WANT)?;
     let statfs = fstatfs(fd)?;
     if is_full(&statfs) {
         return Err(Errno::ENOSPC);

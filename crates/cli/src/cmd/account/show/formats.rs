@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use account::report::AccountReport;
 use account::stacks::{Stack, StackDirectory};
+use base::path::names;
 use show::name::printable;
 
 use crate::out::seconds;
@@ -49,8 +50,7 @@ pub(crate) fn folded(stacks: &BTreeMap<Stack<'_>, u64>) -> String {
         match stack.place {
             StackDirectory::Directory(path) => {
                 text.push_str(";/");
-                let components = path.split(|&byte| byte == b'/');
-                for component in components.filter(|component| !component.is_empty()) {
+                for component in names(path) {
                     text.push(';');
                     text.push_str(&frame(component));
                 }
@@ -140,8 +140,7 @@ mod tests {
             let format = regex::Regex::new(r"^[^\n]*;openat (\d+)\n$").unwrap();
             let found = format.captures(&text).unwrap();
             prop_assert_eq!(&found[1], calls.to_string());
-            let components = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
-            prop_assert_eq!(text.matches(';').count(), components.count() + 2);
+            prop_assert_eq!(text.matches(';').count(), names(&path).count() + 2);
         }
     }
 }

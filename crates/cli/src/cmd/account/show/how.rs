@@ -2,6 +2,7 @@
 
 use account::patterns::{Pattern, PatternFix};
 use account::whatif::ChangeKind;
+use base::path::split;
 use meter::call::Metered;
 use show::name::printable;
 use show::units::duration;
@@ -29,8 +30,7 @@ pub(crate) fn explain_pattern(pattern: Pattern) -> String {
 /// Advice that fits in one table row: if possible, the command line by which the program avoids
 /// redundant calls.
 pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
-    let name = program.rsplit(|&byte| byte == b'/').next();
-    let name = name.unwrap_or_default();
+    let name = split(program).1;
     match kind {
         ChangeKind::Spare(PatternFix::CombineStat) => "one statx instead of stat, open and fstat",
         ChangeKind::Spare(PatternFix::CombineXattr) => "listxattr once per file, getxattr by name",

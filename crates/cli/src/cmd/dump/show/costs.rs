@@ -27,14 +27,14 @@ json_object!(Json<'_, DumpAccount>, |account| {
 });
 
 json_object!(Json<'_, FunctionShare>, |row| {
-    "name": function_name(row.function),
+    "name": row.function.name(),
     "seconds": row.cpu.as_secs_f64(),
     "percent": row.percent,
 });
 
 json_object!(Json<'_, GateUse>, |row| {
     "gate": row.gate.name(),
-    "function": function_name(row.function),
+    "function": row.function.name(),
     "for_effect": row.function == Function::Effect,
     "calls": row.calls,
     "ms_per_call": row.ms,
@@ -69,22 +69,11 @@ json_object!(Json<'_, GatherOption>, |option| {
     "why": option.reason.as_ref().map(ToString::to_string),
 });
 
-fn function_name(function: Function) -> &'static str {
-    match function {
-        Function::Copy => "copy files",
-        Function::Write => "write archive",
-        Function::Map => "write map",
-        Function::Information => "gate calls for information",
-        Function::Effect => "gate calls for effect",
-        Function::Other => "other",
-    }
-}
-
 fn function_text(function: Function) -> &'static str {
     match function {
         Function::Information => "system calls for information",
         Function::Effect => "system calls for effect",
-        other => function_name(other),
+        other => other.name(),
     }
 }
 
@@ -149,7 +138,7 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
         let (mark, purpose) = match row.function {
             Function::Information => ("", "information"),
             Function::Effect => ("*", "effect"),
-            other => ("", function_name(other)),
+            other => ("", other.name()),
         };
         [
             format!("{mark}{}", row.gate.name()),

@@ -300,7 +300,7 @@ mod tests {
         };
         let mut device = Meta {
             mode: 0o020_644,
-            mtime: Time { sec: -1, nsec: 0 },
+            mtime: Time::new(-1, 0),
             ..file
         };
         (device.rdev.major, device.rdev.minor) = (1, 3);

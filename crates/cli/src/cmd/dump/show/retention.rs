@@ -1,7 +1,7 @@
 //! The reasons why dumps are kept or removed, as text.
 
 use archive::increment::automatic::{Automatic, FullReason};
-use archive::increment::retention::{KeepReason, Period};
+use archive::increment::retention::KeepReason;
 use show::name::printable;
 use show::table::{RowColour, Table, TableStyle};
 use show::units::{plural, sized};
@@ -83,17 +83,9 @@ json_object!(KeptDump<'_>, |kept| {
 
 /// A reason for keeping a dump, in restic's words where restic has one.
 fn reason(reason: &KeepReason) -> String {
-    let name = |period: &Period| match period {
-        Period::Last => "last",
-        Period::Hour => "hourly",
-        Period::Day => "daily",
-        Period::Week => "weekly",
-        Period::Month => "monthly",
-        Period::Year => "yearly",
-    };
     match reason {
-        KeepReason::LastOf(period) => name(period).to_owned(),
-        KeepReason::Oldest(period) => format!("oldest {}", name(period)),
+        KeepReason::LastOf(period) => period.name().to_owned(),
+        KeepReason::Oldest(period) => format!("oldest {}", period.name()),
         KeepReason::Within => "within".to_owned(),
         KeepReason::BaseOf(at) => format!("base of {}", at + 1),
         KeepReason::LastComplete => "last complete".to_owned(),

@@ -388,8 +388,7 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
 
 /// The name of the searching program, without its directory.
 fn program_name(search: &Search) -> &[u8] {
-    let mut parts = search.program.rsplit(|&b| b == b'/');
-    parts.next().unwrap_or_default()
+    base::path::split(&search.program).1
 }
 
 fn prediction(prediction: &Prediction, style: TableStyle, with_requests: bool) -> String {

@@ -8,7 +8,12 @@ use crate::progress::Progress;
 /// The progress of a survey: `7 of 9, program starts, 1 of 2`.
 pub(crate) fn stage(turn: &StepRun) -> String {
     let StepRun { step, nth, turns } = turn;
-    let stage = format!("{} of {}, {}", step.number(), StepKind::COUNT, step.name());
+    let stage = format!(
+        "{} of {}, {}",
+        step.number(),
+        StepKind::ALL.len(),
+        step.name()
+    );
     match turns {
         0 | 1 => stage,
         turns => format!("{stage}, {} of {turns}", nth + 1),

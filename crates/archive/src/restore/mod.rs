@@ -222,7 +222,7 @@ fn check_empty(
     let places = match options.paths.is_empty() {
         // With stripped names, members can be anywhere below DIR.
         _ if options.strip_components > 0 => vec![b".".to_vec()],
-        false => chosen.trees().to_vec(),
+        false => chosen.trees().map(<[u8]>::to_vec).collect(),
         // A pipe cannot be read twice, so its first member is unknown and nothing is checked.
         true if !is_regular(first) => return Ok(()),
         true => Input::open(first)?

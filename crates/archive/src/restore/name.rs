@@ -20,7 +20,7 @@ use super::report::{Note, RestoreMessages};
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::list::{is_within, plain};
-use crate::pattern::Pattern;
+use crate::pattern::PathArgument;
 use crate::route::Region;
 
 /// A normalized member name, relative to DIR.
@@ -82,16 +82,12 @@ type NameSet = BTreeSet<Vec<u8>>;
 /// name at once.
 #[derive(Debug, Default)]
 pub(super) struct SelectedPaths {
-    /// PATHs as given, each with whether a member matched it.
-    given: Vec<(Vec<u8>, bool)>,
+    given: Vec<PathArgument>,
     /// Index in `given` of each normalized PATH, and of each name that a pattern matched in an
     /// earlier archive.
     names: BTreeMap<Vec<u8>, usize>,
-    /// PATHs with wildcards, and their index in `given`. They are also in `names`, because a member
-    /// may literally have such a name.
-    patterns: Vec<(Pattern, usize)>,
-    /// For each PATH with wildcards the directory above its matches; any other PATH itself.
-    trees: Vec<Vec<u8>>,
+    /// Indexes in `given` of PATHs with wildcards.
+    patterns: Vec<usize>,
     /// Number of leading components to remove from restored names; only with a single archive.
     /// PATHs still refer to the names in the archive.
     pub(super) stripped: usize,
@@ -120,27 +116,16 @@ impl SelectedPaths {
     /// # Errors
     /// A PATH is invalid as a member name.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<SelectedPaths, Error> {
-        let (mut names, mut patterns, mut trees) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut chosen = SelectedPaths::default();
         for (at, raw) in paths.iter().enumerate() {
             let name =
                 clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
-            let name = name?.path;
-            match Pattern::new(&name) {
-                None => trees.push(name.clone()),
-                Some(pattern) => {
-                    trees.push(pattern.dir().to_vec());
-                    patterns.push((pattern, at));
-                }
-            }
-            names.insert(name, at);
+            let path = PathArgument::new(raw, name?.path);
+            chosen.patterns.extend(path.pattern.is_some().then_some(at));
+            chosen.names.insert(path.name.clone(), at);
+            chosen.given.push(path);
         }
-        Ok(SelectedPaths {
-            given: paths.iter().map(|raw| (raw.clone(), false)).collect(),
-            names,
-            patterns,
-            trees,
-            ..SelectedPaths::default()
-        })
+        Ok(chosen)
     }
 
     /// Checks that a path below DIR is on no mount that does not answer: a system call there could
@@ -173,8 +158,8 @@ impl SelectedPaths {
     }
 
     /// For each PATH with wildcards the directory above its matches; any other PATH itself.
-    pub(super) fn trees(&self) -> &[Vec<u8>] {
-        &self.trees
+    pub(super) fn trees(&self) -> impl Iterator<Item = &[u8]> {
+        self.given.iter().map(PathArgument::tree)
     }
 
     /// Sets the renames of each archive, where known, to trace the PATHs through them.
@@ -285,15 +270,13 @@ impl SelectedPaths {
         let is_complete = self.read_members(archives, |own, member| {
             let name = clean(&member.path);
             let is_new = name.is_ok_and(|name| own.restored_name(&name.path).is_some());
-            is_new && own.given.iter().all(|(_, is_met)| *is_met)
+            is_new && own.given.iter().all(|path| path.is_met)
         });
         self.turn = 0;
         self.find_places();
-        let mut given = self.given.iter_mut();
-        let missed = given.find_map(|(path, is_met)| (!*is_met).then(|| path.clone()));
-        self.given
-            .iter_mut()
-            .for_each(|(_, is_met)| *is_met = false);
+        let missed = self.given.iter().find(|path| !path.is_met);
+        let missed = missed.map(|path| path.given.clone());
+        self.given.iter_mut().for_each(|path| path.is_met = false);
         match missed.filter(|_| is_complete == Some(true)) {
             None => Ok(()),
             Some(path) => {
@@ -315,10 +298,11 @@ impl SelectedPaths {
         !self.patterns.is_empty()
     }
 
-    /// The name that a pattern matches: a final name, or a directory above it.
-    fn matched<'a>(&self, place: &'a [u8]) -> Option<&'a [u8]> {
+    /// The name that a pattern matches, a final name or a directory above it, and the index of the
+    /// pattern's PATH.
+    fn matched<'a>(&self, place: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let mut patterns = self.patterns.iter();
-        patterns.find_map(|(pattern, _)| pattern.find(place))
+        patterns.find_map(|&at| Some((self.given[at].find(place)?, at)))
     }
 
     /// The directories below `dir` with entries that a restore would remove or mix with its own:
@@ -334,9 +318,8 @@ impl SelectedPaths {
         self.turn = 0;
         self.find_places();
         let (names, purged) = found?;
-        let literal = self.trees.iter().enumerate();
-        let literal = literal.filter(|(at, _)| !self.patterns.iter().any(|(_, nth)| nth == at));
-        let whole = literal.map(|(_, path)| path).chain(&names);
+        let literal = self.given.iter().filter(|path| path.pattern.is_none());
+        let whole = literal.map(|path| &path.name).chain(&names);
         let mut conflicts: Vec<_> = whole
             .filter(|path| self.is_filled(dir, path))
             .cloned()
@@ -348,7 +331,7 @@ impl SelectedPaths {
                 let _ = each_entry(&here, |entry| {
                     let whole = joined(path, entry.name.to_bytes());
                     let matched = self.matched(&whole);
-                    is_lost |= matched.is_some_and(|name| !names.contains(name));
+                    is_lost |= matched.is_some_and(|(name, _)| !names.contains(name));
                 });
             }
             is_lost
@@ -365,7 +348,7 @@ impl SelectedPaths {
             let Some(place) = name.and_then(|name| own.place(&name.path)) else {
                 return false;
             };
-            if let Some(name) = own.matched(&place)
+            if let Some((name, _)) = own.matched(&place)
                 && !names.contains(name)
             {
                 names.insert(name.to_vec());
@@ -383,11 +366,7 @@ impl SelectedPaths {
         if self.renames.len() < 2 {
             return;
         }
-        let found = self
-            .patterns
-            .iter()
-            .find_map(|(pattern, at)| Some((pattern.find(place)?, *at)));
-        if let Some((name, at)) = found
+        if let Some((name, at)) = self.matched(place)
             && !self.names.contains_key(name)
         {
             self.names.insert(name.to_vec(), at);
@@ -400,17 +379,14 @@ impl SelectedPaths {
         let Some(&at) = self.names.get(name) else {
             return;
         };
-        let Some((given, is_met)) = self.given.get_mut(at) else {
-            return;
-        };
-        let literal = clean(given).map(|name| name.path).unwrap_or_default();
-        if name != literal {
+        let path = &mut self.given[at];
+        if name != path.name {
             self.names.remove(name);
         }
         let mut others = self.names.iter();
-        *is_met = others.any(|(other, nth)| *nth == at && *other != literal);
-        if !*is_met {
-            self.removed.insert(given.clone());
+        path.is_met = others.any(|(other, nth)| *nth == at && *other != path.name);
+        if !path.is_met {
+            self.removed.insert(path.given.clone());
         }
     }
 
@@ -422,7 +398,7 @@ impl SelectedPaths {
             return None;
         }
         let mut regions = Vec::new();
-        for path in &self.trees {
+        for path in self.trees() {
             let names = self.before.place_of(path);
             let names = names.iter().map(|name| &name[..]);
             regions.extend(names.chain(self.before.below(path)).map(Region::tree));
@@ -468,13 +444,12 @@ impl SelectedPaths {
     /// The final name of a normalized name, if it was selected.
     fn restored_name(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
-        if let Some((_, is_met)) = self.named(&place).and_then(|at| self.given.get_mut(at)) {
-            *is_met = true;
+        if let Some(at) = self.named(&place) {
+            self.given[at].is_met = true;
         }
-        for (pattern, at) in &self.patterns {
-            if let Some((_, is_met @ false)) = self.given.get_mut(*at) {
-                *is_met = pattern.find(&place).is_some();
-            }
+        for &at in &self.patterns {
+            let path = &mut self.given[at];
+            path.is_met = path.is_met || path.find(&place).is_some();
         }
         self.has(&place).then_some(place)
     }
@@ -487,8 +462,7 @@ impl SelectedPaths {
 
     /// Whether a final name was selected.
     pub(super) fn has(&self, place: &[u8]) -> bool {
-        let matches = |(pattern, _): &(Pattern, usize)| pattern.find(place).is_some();
-        self.is_all() || self.named(place).is_some() || self.patterns.iter().any(matches)
+        self.is_all() || self.named(place).is_some() || self.matched(place).is_some()
     }
 
     /// PATHs below a final name, and names below it that matched a pattern.
@@ -551,15 +525,15 @@ impl SelectedPaths {
 
     /// Warns of PATHs that are in no archive.
     pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
-        self.given.sort();
+        self.given.sort_by(|a, b| a.given.cmp(&b.given));
         let has_renames = self.renames.iter().flatten().any(|it| !it.is_empty());
-        for (path, _) in self.given.iter().filter(|(_, is_met)| !is_met) {
+        for PathArgument { given, .. } in self.given.iter().filter(|path| !path.is_met) {
             let reason = match self.is_incomplete {
-                _ if has_renames || self.removed.contains(path) => NotRestored::NotInLastTree,
+                _ if has_renames || self.removed.contains(given) => NotRestored::NotInLastTree,
                 true => NotRestored::NotInUndamagedPart,
                 false => NotRestored::NoSuchMember,
             };
-            remarks.warn(path, reason);
+            remarks.warn(given, reason);
         }
     }
 }
@@ -752,9 +726,9 @@ mod tests {
     }
 
     fn missed(some: &SelectedPaths) -> Vec<&str> {
-        let missed = some.given.iter().filter(|(_, is_met)| !is_met);
+        let missed = some.given.iter().filter(|path| !path.is_met);
         missed
-            .map(|(path, _)| str::from_utf8(path).unwrap())
+            .map(|path| str::from_utf8(&path.given).unwrap())
             .collect()
     }
 

@@ -12,7 +12,7 @@ use ondisk::pax::Member;
 
 use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::no_target;
-use super::name::{Renames, after};
+use super::name_map::{Renames, after};
 use super::not_restored::{Failure, NotRestored, RestoreFailure};
 use super::restorer::Restorer;
 use crate::error::Error;

@@ -19,7 +19,8 @@ use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
 use super::maker::attributes;
-use super::name::{Renames, after, clean};
+use super::name::clean;
+use super::name_map::{Renames, after};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::restored;
 use super::restorer::Restorer;

@@ -36,7 +36,8 @@ impl NameMap {
 
     /// The mapped names of entries below a name that do not move with it.
     pub(super) fn below(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
-        starting_with(&self.0, inside(name)).filter_map(|(_, to)| to.as_deref())
+        self.starting_with(inside(name))
+            .filter_map(|(_, to)| to.as_deref())
     }
 
     /// Extends the map by a rename: `from` maps to what `to` has mapped to so far, with everything
@@ -55,9 +56,22 @@ impl NameMap {
         self.0.insert(to, None);
     }
 
-    /// Removes a key, and all keys below it.
+    /// The entries whose keys start with a prefix.
+    fn starting_with(&self, prefix: Vec<u8>) -> impl Iterator<Item = (&Vec<u8>, &Option<Vec<u8>>)> {
+        let from = (Bound::Included(prefix.clone()), Bound::Unbounded);
+        self.0
+            .range(from)
+            .take_while(move |(key, _)| key.starts_with(&prefix))
+    }
+
+    /// Removes a key and all keys below it.
     fn take(&mut self, key: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-        take_tree(&mut self.0, key)
+        let is_below = |name: &[u8]| matches!(name[key.len()..], [] | [0, ..]);
+        let all = self.starting_with(key.to_vec()).map(|(name, _)| name);
+        let tree: Vec<_> = all.filter(|name| is_below(name)).cloned().collect();
+        tree.into_iter()
+            .filter_map(|name| self.0.remove_entry(&name))
+            .collect()
     }
 }
 
@@ -67,25 +81,6 @@ fn inside(name: &[u8]) -> Vec<u8> {
         b"" => Vec::new(),
         name => [&key(name)[..], b"\0"].concat(),
     }
-}
-
-/// The entries whose keys start with a prefix.
-fn starting_with<T>(
-    map: &BTreeMap<Vec<u8>, T>,
-    prefix: Vec<u8>,
-) -> impl Iterator<Item = (&Vec<u8>, &T)> {
-    map.range((Bound::Included(prefix.clone()), Bound::Unbounded))
-        .take_while(move |(key, _)| key.starts_with(&prefix))
-}
-
-/// Removes a key and all keys below it from a map.
-fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)> {
-    let is_below = |name: &[u8]| matches!(name[key.len()..], [] | [0, ..]);
-    let all = starting_with(map, key.to_vec()).map(|(name, _)| name);
-    let tree: Vec<_> = all.filter(|name| is_below(name)).cloned().collect();
-    tree.into_iter()
-        .filter_map(|name| map.remove_entry(&name))
-        .collect()
 }
 
 /// Converts a name to a key: NUL instead of slash.

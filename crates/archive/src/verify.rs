@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
-use elsewhere::FirstMembers;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use known::ArchivedFiles;
@@ -96,7 +95,6 @@ pub fn verify(
     let mut check = Verification {
         report: VerifyReport::default(),
         known: ArchivedFiles::default(),
-        first: FirstMembers::default(),
         own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
         is_increment: false,
@@ -111,7 +109,6 @@ pub fn verify(
 struct Verification<'a> {
     report: VerifyReport,
     known: ArchivedFiles,
-    first: FirstMembers,
     /// Device and inode of the archive files, which need not be in the archive.
     own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
@@ -129,7 +126,6 @@ impl Verification<'_> {
         let Verification {
             report,
             known,
-            first,
             own,
             against,
             is_increment,
@@ -199,7 +195,7 @@ impl Verification<'_> {
             {
                 let name = list::plain(&member.link).into_owned();
                 let new = || (input.at(), Vec::new());
-                first.add(&member.path);
+                known.add_first(&member.path);
                 linked.entry(name).or_insert_with(new).1.push(member);
                 report.members += 1;
                 continue;
@@ -220,10 +216,10 @@ impl Verification<'_> {
                     continue;
                 }
                 if member.kind != MemberKind::Label {
-                    first.add(&member.path);
+                    known.add_first(&member.path);
                 }
                 if report.compared == MISSING_AT_FIRST {
-                    tree.check_members(first, known)?;
+                    tree.check_members(known)?;
                 }
                 if let Some(list) = &member.dumpdir {
                     let warn = |warning| report.unknown(warning);
@@ -297,13 +293,12 @@ impl Verification<'_> {
         let Verification {
             mut report,
             known,
-            first,
             own,
             against,
             is_increment,
         } = self;
         if let Some(tree) = against {
-            tree.check_members(&first, &known)?;
+            tree.check_members(&known)?;
             let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
             tree.find_unknown(&known, &own, |warning| {
                 told.extend(warning.path.clone().filter(|_| is_listed));

@@ -12,7 +12,6 @@ use ondisk::pax::{Base, Member};
 use walk::entry::joined;
 use walk::{Fields, Meta};
 
-use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
 use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
@@ -208,7 +207,6 @@ pub fn compare_newest(
         .open_catalog(history.state())
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
     tree.filter = reader.about().options.filter();
-    let mut first = FirstMembers::default();
     let (mut known, mut compared, mut found) = (
         ArchivedFiles::default(),
         TreeComparison::default(),
@@ -253,10 +251,10 @@ pub fn compare_newest(
             if differences.is_empty() && tree.silent.has(&path) {
                 continue;
             }
-            first.add(&path);
+            known.add_first(&path);
             compared.entries += 1;
             if compared.entries == MISSING_AT_FIRST {
-                tree.check_members(&first, &known)?;
+                tree.check_members(&known)?;
             }
             compared.different += u64::from(!differences.is_empty());
             differences
@@ -264,7 +262,7 @@ pub fn compare_newest(
                 .for_each(|it| found.push(it, MOST_WARNINGS));
         }
     }
-    tree.check_members(&first, &known)?;
+    tree.check_members(&known)?;
     let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {

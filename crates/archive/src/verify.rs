@@ -10,7 +10,6 @@ use base::{Warning, Warnings};
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use known::ArchivedFiles;
-use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 
 use crate::error::{Damage, Error, ErrorKind};
@@ -84,7 +83,7 @@ const MISSING_AT_FIRST: u64 = 1000;
 pub fn verify(
     archives: Vec<NamedInput<'_>>,
     wanted: &mut MemberSelection,
-    against: Option<&mut Tree>,
+    mut against: Option<&mut Tree>,
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
     let stat = |name: &[u8]| {
@@ -92,10 +91,13 @@ pub fn verify(
         let seen = (name != b"-").then(seen).flatten();
         seen.map(|seen| (seen.dev, seen.ino))
     };
+    let own = archives.iter().filter_map(|(name, _)| stat(name)).collect();
+    if let Some(tree) = &mut against {
+        tree.archives = own;
+    }
     let mut check = Verification {
         report: VerifyReport::default(),
         known: ArchivedFiles::default(),
-        own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
         is_increment: false,
     };
@@ -109,8 +111,6 @@ pub fn verify(
 struct Verification<'a> {
     report: VerifyReport,
     known: ArchivedFiles,
-    /// Device and inode of the archive files, which need not be in the archive.
-    own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
     /// Whether a member has a dumpdir, so that the archive is an increment.
     is_increment: bool,
@@ -126,7 +126,6 @@ impl Verification<'_> {
         let Verification {
             report,
             known,
-            own,
             against,
             is_increment,
         } = self;
@@ -223,7 +222,7 @@ impl Verification<'_> {
                 }
                 if let Some(list) = &member.dumpdir {
                     let warn = |warning| report.unknown(warning);
-                    tree.find_unlisted(&member.path, list, own, warn);
+                    tree.find_unlisted(&member.path, list, warn);
                 }
             }
         }
@@ -293,20 +292,19 @@ impl Verification<'_> {
         let Verification {
             mut report,
             known,
-            own,
             against,
             is_increment,
         } = self;
         if let Some(tree) = against {
             tree.check_members(&known)?;
             let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
-            tree.find_unknown(&known, &own, |warning| {
+            tree.find_unknown(&known, |warning| {
                 told.extend(warning.path.clone().filter(|_| is_listed));
                 report.unknown(warning);
             });
             // Increments have no members for unchanged names, so missing ones prove nothing.
             if wanted.is_all() && !is_increment {
-                tree.find_unmet(&known, &told, &own, |warning| report.unknown(warning));
+                tree.find_unmet(&known, &told, |warning| report.unknown(warning));
             }
             for warning in tree.silent_warnings() {
                 report.warn(warning);

@@ -264,9 +264,9 @@ pub fn compare_newest(
     }
     tree.check_members(&known)?;
     let state = statx_long(history.state(), AtFlags::empty(), StatxMask::BASIC_STATS);
-    let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
+    tree.archives = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
-        tree.find_unknown(&known, &own, |warning| {
+        tree.find_unknown(&known, |warning| {
             compared.unknown += u64::from(warning.gate.is_none());
             found.push(warning, MOST_WARNINGS);
         });

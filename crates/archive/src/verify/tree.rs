@@ -18,9 +18,9 @@ use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
+use ondisk::{Dev, nfs4_acl};
 use walk::entry::{joined, relative};
 use walk::{FileType, Filter, ReachableMounts};
 
@@ -52,6 +52,8 @@ pub struct Tree {
     /// The dump's list of files (`--files-from`): only these must be in the archive. `None` without
     /// a list.
     pub(super) listed: Option<SortedNames>,
+    /// Device and inode of the archive files, which need not be in the archive.
+    pub(super) archives: Vec<(Dev, u64)>,
     /// Metadata that is not compared.
     ignored: Rc<[IgnoredMetadata]>,
     /// Mounts in the tree that do not answer.
@@ -164,6 +166,7 @@ impl Tree {
             owners: Rc::new(Owners::default()),
             filter,
             listed: None,
+            archives: Vec::new(),
             ignored: Rc::default(),
             silent,
             checked: BTreeSet::new(),

@@ -29,7 +29,7 @@ use owners::Owners;
 use restorer::Restorer;
 use rights::RestoringUser;
 use room::DescriptorShares;
-use selected::{SelectedPaths, has_renames};
+use selected::SelectedPaths;
 use workers::Workers;
 
 use crate::error::{Action, Error, ErrorKind};
@@ -279,10 +279,10 @@ impl Restorer<'_> {
                 let wrong = NotRestored::WrongChecksum;
                 self.maker.remarks.warn(&path, wrong);
             }
-            let remarks = &mut self.maker.remarks;
-            let is_loss = self.chosen.take_losses(input, archive, remarks);
-            self.chosen.is_incomplete |= next.is_err();
-            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
+            let (chosen, remarks) = (&mut self.chosen, &mut self.maker.remarks);
+            let may_rename = chosen.take_losses(input, archive, has_directory, remarks);
+            chosen.is_incomplete |= next.is_err();
+            if may_rename && self.is_later && !self.keeps_all {
                 self.keeps_all = true;
                 self.maker.remarks.warn(archive, NotRestored::RenamesLost);
             }

@@ -24,7 +24,7 @@ use super::name::clean;
 use super::name_tree::NameTree;
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Counts, RestoreMessages, RestoreProgress, RestoreSummary};
-use super::selected::{SelectedPaths, has_renames};
+use super::selected::SelectedPaths;
 use crate::error::Error;
 use crate::input::Input;
 use crate::linked::{FoundTarget, HardLinkTarget, find};
@@ -166,9 +166,10 @@ impl Rehearsal<'_> {
         let mut has_directory = false;
         loop {
             let next = input.next_or_resume();
-            let is_loss = self.chosen.take_losses(input, archive, &mut self.remarks);
-            self.chosen.is_incomplete |= next.is_err();
-            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
+            let (chosen, remarks) = (&mut self.chosen, &mut self.remarks);
+            let may_rename = chosen.take_losses(input, archive, has_directory, remarks);
+            chosen.is_incomplete |= next.is_err();
+            if may_rename && self.is_later && !self.keeps_all {
                 self.keeps_all = true;
                 self.remarks.warn(archive, NotRestored::RenamesLost);
             }

@@ -87,19 +87,21 @@ impl SelectedPaths {
         }
     }
 
-    /// Reports the defects of an archive found since the last call; returns whether members are
-    /// lost.
+    /// Reports the defects of an archive found since the last call. Returns whether members are lost
+    /// that may list renames: fathom lists those of an increment in its first directory, GNU tar in
+    /// any. Without its renames, an increment lists directories by names that they do not have.
     pub(super) fn take_losses(
         &mut self,
         input: &mut Input,
         archive: &[u8],
+        has_directory: bool,
         remarks: &mut RestoreMessages,
     ) -> bool {
         let defects = input.take_defects();
         let is_loss = defects.iter().any(|it| it.damage.is_loss());
         remarks.defects(archive, defects);
         self.is_incomplete |= is_loss;
-        is_loss
+        is_loss && !(has_directory && input.is_by_fathom())
     }
 
     pub(super) fn is_all(&self) -> bool {
@@ -364,13 +366,6 @@ impl SelectedPaths {
             remarks.warn(given, reason);
         }
     }
-}
-
-/// Whether all renames of an increment were read, once a directory of it was: fathom lists them in
-/// the first directory, GNU tar in any. Without its renames, an increment lists directories by names
-/// that they do not have.
-pub(super) fn has_renames(input: &Input, has_directory: bool) -> bool {
-    has_directory && input.is_by_fathom()
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use base::path::{or_dot, split};
 use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::dumpdir::{self, Code};
+use ondisk::pax::dumpdir;
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::{append, joined};
 
 use super::archives::Archives;
 use super::further::in_archive_before;
-use super::increment::{not_renamed, renames};
+use super::increment::{ExistingEntry, find_unlisted, not_renamed, renames};
 use super::maker::no_target;
 use super::name::clean;
 use super::name_tree::NameTree;
@@ -558,37 +558,13 @@ impl Rehearsal<'_> {
         let made = self.made.children(path);
         let made = made.filter(|(name, _)| *name != b"\0");
         present.extend(made.map(|(name, made)| (name.to_vec(), made.is_directory)));
-        // Key the entries by their names in the dumpdir.
-        let listed = |(name, is_directory): (Vec<u8>, bool)| {
-            Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
-        };
-        let mut present: BTreeMap<_, _> = present.into_iter().filter_map(listed).collect();
-        let is_whole = self.chosen.has(path);
-        let mut missing = Vec::new();
-        for (code, name) in dumpdir::entries(text).into_iter().flatten() {
-            let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
-            // A missing entry is only reported if no later archive renames it.
-            let is_here = || self.chosen.place(&joined(dir, name)) == Some(joined(path, name));
-            if code == Code::N && is_directory.is_none() && is_whole && is_here() {
-                missing.push(name);
-            }
-            let stays = match code {
-                Code::Y => is_directory == Some(false),
-                Code::D => is_directory == Some(true),
-                Code::N => true,
-                Code::R | Code::T | Code::X => false,
-            };
-            if stays {
-                present.remove(name);
-            }
-        }
-        if let Some((first, others)) = missing.split_first() {
-            let entries = (*first, others.len() as u64);
-            let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
-            self.remarks.warn(or_dot(path), reason);
-        }
+        let present = present.into_iter();
+        let present = present.map(|(name, is_directory)| ExistingEntry::new(name, is_directory));
+        let said = dumpdir::entries(text).into_iter().flatten();
+        let (names, chosen, remarks) = ((path, dir), &self.chosen, &mut self.remarks);
+        let unlisted = find_unlisted(present.collect(), said, names, chosen, |_| false, remarks);
         let mut gone: Vec<Vec<u8>> = Vec::new();
-        for (listed, (name, _)) in present {
+        for ExistingEntry { name, listed, .. } in unlisted {
             let (whole, was) = (joined(path, &name), joined(dir, &listed));
             if self.chosen.has(&whole) {
                 gone.extend((!self.chosen.has_ahead(&whole, &was)).then_some(whole));

@@ -17,7 +17,7 @@ use ondisk::pax::{Member, MemberKind};
 use walk::entry::{append, joined};
 
 use super::archives::Archives;
-use super::further::in_archive_before;
+use super::further::find_in_earlier;
 use super::increment::{ExistingEntry, find_unlisted, not_renamed, renames};
 use super::maker::no_target;
 use super::name::clean;
@@ -27,7 +27,7 @@ use super::report::{Counts, RestoreMessages, RestoreProgress, RestoreSummary};
 use super::selected::SelectedPaths;
 use crate::error::Error;
 use crate::input::Input;
-use crate::linked::{FoundTarget, HardLinkTarget, find};
+use crate::linked::{FoundTarget, HardLinkTarget, Targets, find};
 use crate::list::plain;
 
 /// A step of a dry run.
@@ -433,12 +433,9 @@ impl Rehearsal<'_> {
             first.iter().for_each(|first| self.link(paths, first));
             first.is_none()
         });
-        let renames = self.chosen.renames();
-        let mut archive = nth;
-        while let Some(earlier) = in_archive_before(&mut missing, archive, &renames) {
-            archive = earlier;
-            missing = self.find_contents(&archives[archive], missing)?;
-        }
+        let (renames, earlier) = (self.chosen.renames(), &archives[..nth]);
+        let find = |archive: &[u8], missing| self.find_contents(archive, missing);
+        let missing = find_in_earlier(missing, earlier, &renames, find)?;
         for LinkingNames { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
                 self.counts.skipped += 1;
@@ -455,8 +452,8 @@ impl Rehearsal<'_> {
     fn find_contents(
         &mut self,
         archive: &[u8],
-        targets: Vec<HardLinkTarget<LinkingNames>>,
-    ) -> Result<Vec<HardLinkTarget<LinkingNames>>, Error> {
+        targets: Targets<LinkingNames>,
+    ) -> Result<Targets<LinkingNames>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
             if let (FoundTarget::File(member, _), Some(path)) = (found, names.paths.first()) {
                 let target = (member.kind == MemberKind::Symlink).then(|| member.link.clone());

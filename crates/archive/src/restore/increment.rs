@@ -225,31 +225,14 @@ impl Restorer<'_> {
                 continue;
             }
             self.linked = None;
-            if self.chosen.has(&whole) {
-                // A directory that already has entries of a later archive is purged by that
-                // archive.
-                if !self.chosen.has_ahead(&whole, &was)
-                    && let Ok(name) = c_string(&entry.name)
-                {
-                    self.maker
-                        .remove(&here, most_open, &name, &whole, &self.created);
-                    self.chosen.forget(&whole);
-                }
-                continue;
-            }
-            // The entry itself was not selected: only selected files below it are removed.
-            let below = self.chosen.below(&whole);
-            let is_gone = |gone: &[u8]| {
-                !self.chosen.is_ahead(gone, &was) && self.chosen.check_mount(gone).is_ok()
-            };
-            let below = below.filter(|gone| is_gone(gone));
-            for gone in below.map(<[u8]>::to_vec).collect::<Vec<_>>() {
+            for gone in self.chosen.removed_with(&whole, &was) {
                 let (above, name) = split(&gone);
-                if let (Ok(above), Ok(name)) = (
-                    open_beneath(self.top.as_fd(), above, Open::SCAN),
-                    c_string(name),
-                ) {
-                    let above = Arc::new(above);
+                let above = match gone == whole {
+                    true => Ok(Arc::clone(&here)),
+                    false if self.chosen.check_mount(&gone).is_err() => continue,
+                    false => open_beneath(self.top.as_fd(), above, Open::SCAN).map(Arc::new),
+                };
+                if let (Ok(above), Ok(name)) = (above, c_string(name)) {
                     self.maker
                         .remove(&above, most_open, &name, &gone, &self.created);
                 }

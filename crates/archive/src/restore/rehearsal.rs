@@ -563,14 +563,8 @@ impl Rehearsal<'_> {
         let mut gone: Vec<Vec<u8>> = Vec::new();
         for ExistingEntry { name, listed, .. } in unlisted {
             let (whole, was) = (joined(path, &name), joined(dir, &listed));
-            if self.chosen.has(&whole) {
-                gone.extend((!self.chosen.has_ahead(&whole, &was)).then_some(whole));
-            } else {
-                let is_made = |gone: &[u8]| self.made.get(gone).is_some();
-                let below = self.chosen.below(&whole);
-                let below = below.filter(|gone| is_made(gone) && !self.chosen.is_ahead(gone, &was));
-                gone.extend(below.map(<[u8]>::to_vec));
-            }
+            let removed = self.chosen.removed_with(&whole, &was).into_iter();
+            gone.extend(removed.filter(|it| *it == whole || self.made.get(it).is_some()));
         }
         for whole in gone {
             if self.keeps_all {

@@ -339,6 +339,19 @@ impl SelectedPaths {
             || self.has_ahead(place, dir)
     }
 
+    /// The paths to remove because an increment does not list an entry, which has the final name
+    /// `place`, and the name `was` in the current archive: the entry, or if it was not selected, the
+    /// selected files below it.
+    pub(super) fn removed_with(&self, place: &[u8], was: &[u8]) -> Vec<Vec<u8>> {
+        if self.has(place) {
+            // A directory that already has entries of a later archive is purged by that archive.
+            let is_removed = !self.has_ahead(place, was);
+            return Vec::from_iter(is_removed.then(|| place.to_vec()));
+        }
+        let below = self.below(place).filter(|gone| !self.is_ahead(gone, was));
+        below.map(<[u8]>::to_vec).collect()
+    }
+
     /// Whether a rename of the current archive must be carried out: where the renames are known,
     /// selected files have been restored under their final names.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {

@@ -36,7 +36,11 @@ impl NameMap {
 
     /// The mapped names of entries below a name that do not move with it.
     pub(super) fn below(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
-        self.starting_with(inside(name))
+        let mut prefix = key(name);
+        if !prefix.is_empty() {
+            prefix.push(0);
+        }
+        self.starting_with(prefix)
             .filter_map(|(_, to)| to.as_deref())
     }
 
@@ -72,14 +76,6 @@ impl NameMap {
         tree.into_iter()
             .filter_map(|name| self.0.remove_entry(&name))
             .collect()
-    }
-}
-
-/// The key prefix of all names below a name.
-fn inside(name: &[u8]) -> Vec<u8> {
-    match name {
-        b"" => Vec::new(),
-        name => [&key(name)[..], b"\0"].concat(),
     }
 }
 

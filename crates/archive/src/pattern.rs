@@ -1,4 +1,4 @@
-//! PATH arguments with wildcards.
+//! PATH arguments: names and patterns.
 
 use walk::predicate::glob::Glob;
 

@@ -113,7 +113,7 @@ pub(super) struct TreeFile<'a> {
 struct Differences<'a> {
     path: &'a [u8],
     found: &'a mut Vec<Warning>,
-    ignored: &'a [IgnoredMetadata],
+    ignored: Rc<[IgnoredMetadata]>,
 }
 
 impl Differences<'_> {
@@ -323,6 +323,15 @@ impl Tree {
         Some((spot, is))
     }
 
+    fn differences<'a>(&self, path: &'a [u8], found: &'a mut Vec<Warning>) -> Differences<'a> {
+        let ignored = Rc::clone(&self.ignored);
+        Differences {
+            path,
+            found,
+            ignored,
+        }
+    }
+
     /// Compares an entry of a catalog with the file of the same name, and the contents by checksum.
     pub(super) fn compare_by_hash(
         &mut self,
@@ -332,12 +341,7 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) {
-        let ignored = Rc::clone(&self.ignored);
-        let mut differ = Differences {
-            path: &member.path,
-            found,
-            ignored: &ignored,
-        };
+        let mut differ = self.differences(&member.path, found);
         let Some((spot, is)) = self.find(member, known, &mut differ) else {
             return;
         };
@@ -414,12 +418,7 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let ignored = Rc::clone(&self.ignored);
-        let mut differ = Differences {
-            path: &member.path,
-            found,
-            ignored: &ignored,
-        };
+        let mut differ = self.differences(&member.path, found);
         let owners = Rc::clone(&self.owners);
         if matches!(member.kind, MemberKind::Label | MemberKind::Continuation) {
             return Ok(());

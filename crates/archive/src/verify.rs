@@ -319,8 +319,7 @@ impl Verification<'_> {
 }
 
 impl VerifyReport {
-    /// Compares a member with the file of the same name. A member on a mount that does not answer
-    /// does not count as compared.
+    /// Compares a member with the file of the same name.
     fn compare(
         &mut self,
         tree: &mut Tree,
@@ -330,20 +329,27 @@ impl VerifyReport {
     ) {
         let mut differences = Vec::new();
         let compared = tree.compare(input, member, known, &mut differences);
-        if differences.is_empty() && tree.silent.has(&member.path) {
+        if !self.count(tree, &member.path, differences) {
             return;
         }
-        self.compared += 1;
-        self.different += u64::from(!differences.is_empty());
-        differences
-            .into_iter()
-            .for_each(|difference| self.warn(difference));
         if let Err(error) = compared {
             self.damaged += 1;
             let kind = WarningKind::Damaged(error.kind);
             self.warn(Warning::about(&member.path, kind));
             input.recover();
         }
+    }
+
+    /// Counts a member as compared, and warns of its differences. Returns `false` for a member on a
+    /// mount that does not answer, which does not count.
+    fn count(&mut self, tree: &Tree, path: &[u8], differences: Vec<Warning>) -> bool {
+        if differences.is_empty() && tree.silent.has(path) {
+            return false;
+        }
+        self.compared += 1;
+        self.different += u64::from(!differences.is_empty());
+        differences.into_iter().for_each(|it| self.warn(it));
+        true
     }
 
     /// Continues in a later frame of a compressed archive whose stream has ended in damage, if the

@@ -16,7 +16,7 @@
 //! | [`names`] | reads names and patterns from files |
 //! | [`nightly`] | estimates the cost of a nightly dump |
 //! | `passwd` | names and numbers of users and groups |
-//! | `pattern` | PATHs with wildcards |
+//! | `pattern` | PATHs: names and patterns |
 //! | [`plan`] | what a dump writes of each row |
 //! | [`restore`](mod@restore) | restores a tree from archives |
 //! | `route` | finds some members of an archive by its index |

@@ -8,19 +8,14 @@ use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
-use crate::pattern::Pattern;
+use crate::pattern::PathArgument;
 use crate::route::Region;
 use crate::warning::WarningKind;
 
 /// Selects members by names or patterns, including everything below them.
 #[derive(Clone, Debug, Default)]
 pub struct MemberSelection {
-    /// The names as given, for warnings.
-    given: Vec<Vec<u8>>,
-    /// The normalized names, with compiled patterns of those with wildcards.
-    names: Vec<(Vec<u8>, Option<Pattern>)>,
-    /// Whether each name has matched a member.
-    met: Vec<bool>,
+    names: Vec<PathArgument>,
     /// Whether members may be lost, because an archive is damaged.
     pub(crate) is_incomplete: bool,
 }
@@ -28,15 +23,9 @@ pub struct MemberSelection {
 impl MemberSelection {
     /// Without names, selects all members.
     pub fn new(given: &[Vec<u8>]) -> MemberSelection {
-        let names = given.iter().map(|name| plain(name).into_owned());
-        let names = names.map(|name| {
-            let pattern = Pattern::new(&name);
-            (name, pattern)
-        });
+        let argument = |name: &Vec<u8>| PathArgument::new(name, plain(name).into_owned());
         MemberSelection {
-            met: vec![false; given.len()],
-            given: given.to_vec(),
-            names: names.collect(),
+            names: given.iter().map(argument).collect(),
             is_incomplete: false,
         }
     }
@@ -51,9 +40,9 @@ impl MemberSelection {
             return true;
         }
         let (path, mut is_wanted) = (plain(path), false);
-        for (wanted, met) in self.names.iter().zip(&mut self.met) {
+        for wanted in &mut self.names {
             let is_met = is_of(&path, wanted);
-            *met |= is_met;
+            wanted.is_met |= is_met;
             is_wanted |= is_met;
         }
         is_wanted
@@ -67,26 +56,23 @@ impl MemberSelection {
 
     /// The regions of an archive that can contain selected members; `None` for the whole archive.
     pub(crate) fn regions(&self) -> Option<Vec<Region>> {
-        let regions = self.names.iter().map(|(name, pattern)| {
-            Region::tree(pattern.as_ref().map_or(&name[..], |pattern| pattern.dir()))
-        });
+        let regions = self.names.iter().map(|name| Region::tree(name.tree()));
         (!self.names.is_empty()).then(|| regions.collect())
     }
 
     /// A warning for each name that no member had.
     pub fn missing(&self) -> impl Iterator<Item = Warning> {
-        let unmet = self.given.iter().zip(&self.met).filter(|(_, met)| !**met);
-        unmet.map(|(name, _)| match self.is_incomplete {
-            true => Warning::about(name, WarningKind::NotInUndamagedPart),
-            false => Warning::about(name, WarningKind::NoSuchMember),
+        let unmet = self.names.iter().filter(|name| !name.is_met);
+        unmet.map(|name| match self.is_incomplete {
+            true => Warning::about(&name.given, WarningKind::NotInUndamagedPart),
+            false => Warning::about(&name.given, WarningKind::NoSuchMember),
         })
     }
 }
 
 /// Whether a path equals a name, is below it, or matches its pattern.
-fn is_of(path: &[u8], (name, pattern): &(Vec<u8>, Option<Pattern>)) -> bool {
-    let matches = |pattern: &Pattern| pattern.find(path).is_some();
-    is_within(path, name) || pattern.as_ref().is_some_and(matches)
+fn is_of(path: &[u8], wanted: &PathArgument) -> bool {
+    is_within(path, &wanted.name) || wanted.find(path).is_some()
 }
 
 /// A normalized name relative to a directory: empty for the directory itself, `None` outside it. All

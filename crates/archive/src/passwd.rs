@@ -3,13 +3,10 @@
 
 use gate::file::Reader;
 
-/// The users in the first `most` bytes of /etc/passwd; none if the file cannot be read.
-pub(crate) fn users(most: u64) -> Vec<(Vec<u8>, u32)> {
-    parse(&read_head(b"/etc/passwd", most))
-}
-
-pub(crate) fn groups(most: u64) -> Vec<(Vec<u8>, u32)> {
-    parse(&read_head(b"/etc/group", most))
+/// The users in the first `most` bytes of /etc/passwd, and the groups in those of /etc/group; none
+/// if the file cannot be read.
+pub(crate) fn read(most: u64) -> [Vec<(Vec<u8>, u32)>; 2] {
+    [b"/etc/passwd".as_slice(), b"/etc/group"].map(|path| parse(&read_head(path, most)))
 }
 
 /// The first `most` bytes of a file; empty if the file cannot be read.

@@ -1,6 +1,40 @@
-//! PATH arguments with wildcards.
+//! PATH arguments: names and patterns.
 
 use walk::predicate::glob::Glob;
+
+/// A PATH argument: the name of a member, or a pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct PathArgument {
+    /// The PATH as given, for messages.
+    pub(crate) given: Vec<u8>,
+    /// The normalized PATH: a member may literally have such a name, even with wildcards.
+    pub(crate) name: Vec<u8>,
+    /// The pattern of a PATH with wildcards.
+    pub(crate) pattern: Option<Pattern>,
+    /// Whether a member matched.
+    pub(crate) is_met: bool,
+}
+
+impl PathArgument {
+    pub(crate) fn new(given: &[u8], name: Vec<u8>) -> PathArgument {
+        PathArgument {
+            given: given.to_vec(),
+            pattern: Pattern::new(&name),
+            name,
+            is_met: false,
+        }
+    }
+
+    /// The directory above all names that a pattern matches; any other PATH itself.
+    pub(crate) fn tree(&self) -> &[u8] {
+        self.pattern.as_ref().map_or(&self.name[..], Pattern::dir)
+    }
+
+    /// The name that the pattern matches: the path itself, or a directory above it.
+    pub(crate) fn find<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
+        self.pattern.as_ref()?.find(path)
+    }
+}
 
 /// A PATH with wildcards, which also match slashes, like `--wildcards` of GNU tar.
 #[derive(Clone, Debug)]

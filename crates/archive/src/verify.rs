@@ -7,11 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Warning, Warnings};
-use elsewhere::FirstMembers;
 use gate::fs::StatxMask;
 use gate::long::stat_long;
 use known::ArchivedFiles;
-use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
 
 use crate::error::{Damage, Error, ErrorKind};
@@ -85,7 +83,7 @@ const MISSING_AT_FIRST: u64 = 1000;
 pub fn verify(
     archives: Vec<NamedInput<'_>>,
     wanted: &mut MemberSelection,
-    against: Option<&mut Tree>,
+    mut against: Option<&mut Tree>,
     mut watch: impl FnMut(&VerifyReport, u64, &[u8]),
 ) -> Result<VerifyReport, Error> {
     let stat = |name: &[u8]| {
@@ -93,11 +91,13 @@ pub fn verify(
         let seen = (name != b"-").then(seen).flatten();
         seen.map(|seen| (seen.dev, seen.ino))
     };
+    let own = archives.iter().filter_map(|(name, _)| stat(name)).collect();
+    if let Some(tree) = &mut against {
+        tree.archives = own;
+    }
     let mut check = Verification {
         report: VerifyReport::default(),
         known: ArchivedFiles::default(),
-        first: FirstMembers::default(),
-        own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
         is_increment: false,
     };
@@ -111,9 +111,6 @@ pub fn verify(
 struct Verification<'a> {
     report: VerifyReport,
     known: ArchivedFiles,
-    first: FirstMembers,
-    /// Device and inode of the archive files, which need not be in the archive.
-    own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
     /// Whether a member has a dumpdir, so that the archive is an increment.
     is_increment: bool,
@@ -129,8 +126,6 @@ impl Verification<'_> {
         let Verification {
             report,
             known,
-            first,
-            own,
             against,
             is_increment,
         } = self;
@@ -199,7 +194,7 @@ impl Verification<'_> {
             {
                 let name = list::plain(&member.link).into_owned();
                 let new = || (input.at(), Vec::new());
-                first.add(&member.path);
+                known.add_first(&member.path);
                 linked.entry(name).or_insert_with(new).1.push(member);
                 report.members += 1;
                 continue;
@@ -220,14 +215,14 @@ impl Verification<'_> {
                     continue;
                 }
                 if member.kind != MemberKind::Label {
-                    first.add(&member.path);
+                    known.add_first(&member.path);
                 }
                 if report.compared == MISSING_AT_FIRST {
-                    tree.check_members(first, known)?;
+                    tree.check_members(known)?;
                 }
                 if let Some(list) = &member.dumpdir {
                     let warn = |warning| report.unknown(warning);
-                    tree.find_unlisted(&member.path, list, own, warn);
+                    tree.find_unlisted(&member.path, list, warn);
                 }
             }
         }
@@ -297,21 +292,19 @@ impl Verification<'_> {
         let Verification {
             mut report,
             known,
-            first,
-            own,
             against,
             is_increment,
         } = self;
         if let Some(tree) = against {
-            tree.check_members(&first, &known)?;
+            tree.check_members(&known)?;
             let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
-            tree.find_unknown(&known, &own, |warning| {
+            tree.find_unknown(&known, |warning| {
                 told.extend(warning.path.clone().filter(|_| is_listed));
                 report.unknown(warning);
             });
             // Increments have no members for unchanged names, so missing ones prove nothing.
             if wanted.is_all() && !is_increment {
-                tree.find_unmet(&known, &told, &own, |warning| report.unknown(warning));
+                tree.find_unmet(&known, &told, |warning| report.unknown(warning));
             }
             for warning in tree.silent_warnings() {
                 report.warn(warning);
@@ -326,8 +319,7 @@ impl Verification<'_> {
 }
 
 impl VerifyReport {
-    /// Compares a member with the file of the same name. A member on a mount that does not answer
-    /// does not count as compared.
+    /// Compares a member with the file of the same name.
     fn compare(
         &mut self,
         tree: &mut Tree,
@@ -337,20 +329,27 @@ impl VerifyReport {
     ) {
         let mut differences = Vec::new();
         let compared = tree.compare(input, member, known, &mut differences);
-        if differences.is_empty() && tree.silent.has(&member.path) {
+        if !self.count(tree, &member.path, differences) {
             return;
         }
-        self.compared += 1;
-        self.different += u64::from(!differences.is_empty());
-        differences
-            .into_iter()
-            .for_each(|difference| self.warn(difference));
         if let Err(error) = compared {
             self.damaged += 1;
             let kind = WarningKind::Damaged(error.kind);
             self.warn(Warning::about(&member.path, kind));
             input.recover();
         }
+    }
+
+    /// Counts a member as compared, and warns of its differences. Returns `false` for a member on a
+    /// mount that does not answer, which does not count.
+    fn count(&mut self, tree: &Tree, path: &[u8], differences: Vec<Warning>) -> bool {
+        if differences.is_empty() && tree.silent.has(path) {
+            return false;
+        }
+        self.compared += 1;
+        self.different += u64::from(!differences.is_empty());
+        differences.into_iter().for_each(|it| self.warn(it));
+        true
     }
 
     /// Continues in a later frame of a compressed archive whose stream has ended in damage, if the

@@ -6,25 +6,19 @@ use crate::passwd;
 
 /// User and group names by number.
 #[derive(Debug, Default)]
-pub struct Users {
-    users: BTreeMap<u32, Vec<u8>>,
-    groups: BTreeMap<u32, Vec<u8>>,
-}
+pub struct Users([BTreeMap<u32, Vec<u8>>; 2]);
 
 impl Users {
     /// Reads /etc/passwd and /etc/group. A file that cannot be read counts as empty.
     pub fn read() -> Users {
         /// Maximum size of /etc/passwd or /etc/group that is read.
         const MOST: u64 = 16 << 20;
-        Users {
-            users: names(passwd::users(MOST)),
-            groups: names(passwd::groups(MOST)),
-        }
+        Users(passwd::read(MOST).map(names))
     }
 
     /// All users and all groups, by number.
     pub fn all(&self) -> [Vec<(u32, &[u8])>; 2] {
-        [&self.users, &self.groups].map(|names| {
+        self.0.each_ref().map(|names| {
             let all = names.iter().map(|(number, name)| (*number, &name[..]));
             all.collect()
         })
@@ -32,12 +26,12 @@ impl Users {
 
     /// The name of a user; empty if there is none.
     pub fn user(&self, uid: u32) -> &[u8] {
-        self.users.get(&uid).map_or(b"", |name| name)
+        self.0[0].get(&uid).map_or(b"", |name| name)
     }
 
     /// The name of a group; empty if there is none.
     pub fn group(&self, gid: u32) -> &[u8] {
-        self.groups.get(&gid).map_or(b"", |name| name)
+        self.0[1].get(&gid).map_or(b"", |name| name)
     }
 }
 

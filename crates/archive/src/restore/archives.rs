@@ -4,8 +4,8 @@ use catalog::remote::is_remote;
 use gate::fs::{FileType, StatxMask};
 use gate::long::stat_long;
 
-use super::name::SelectedPaths;
 use super::report::Note;
+use super::selected::SelectedPaths;
 use super::sequence::Sequence;
 use crate::error::{Action, Error};
 use crate::increment::record::DumpRecord;

@@ -12,34 +12,39 @@ use ondisk::pax::Member;
 
 use super::entry::{NewEntry, UnresolvedLink};
 use super::maker::no_target;
-use super::name::{Renames, after};
+use super::name_map::{Renames, after};
 use super::not_restored::{Failure, NotRestored, RestoreFailure};
 use super::restorer::Restorer;
 use crate::error::Error;
 use crate::input::ChecksumStatus;
-use crate::linked::{FoundTarget, HardLinkTarget, find};
+use crate::linked::{FoundTarget, HardLinkTarget, Targets, find};
 use crate::list::plain;
 
 /// Hard links with the same target.
 type LinkGroup = HardLinkTarget<Vec<UnresolvedLink>>;
 
-/// Changes the names of hard-link targets to those in the previous archive, and returns the index
-/// of that archive. `None` if there is no previous archive, or if the renames of the current
-/// archive are unknown.
-pub(super) fn in_archive_before<T>(
-    targets: &mut [HardLinkTarget<T>],
-    archive: usize,
+/// Passes hard-link targets to `find` with each of the `earlier` archives, the last one first, under
+/// their names in that archive, and returns those not found. Ends at an archive whose `renames` are
+/// unknown.
+pub(super) fn find_in_earlier<T>(
+    mut targets: Targets<T>,
+    earlier: &[Vec<u8>],
     renames: &[Option<Renames>],
-) -> Option<usize> {
-    let earlier = archive.checked_sub(1)?;
-    let renames = renames.get(archive)?.as_ref()?;
-    for target in targets {
-        target.before = u64::MAX;
-        for (old, new) in renames.iter().rev() {
-            target.name = after(std::mem::take(&mut target.name), new, old);
+    mut find: impl FnMut(&[u8], Targets<T>) -> Result<Targets<T>, Error>,
+) -> Result<Targets<T>, Error> {
+    for (nth, archive) in earlier.iter().enumerate().rev() {
+        let Some(Some(renames)) = renames.get(nth + 1) else {
+            break;
+        };
+        for target in &mut targets {
+            target.before = u64::MAX;
+            for (old, new) in renames.iter().rev() {
+                target.name = after(std::mem::take(&mut target.name), new, old);
+            }
         }
+        targets = find(archive, targets)?;
     }
-    Some(earlier)
+    Ok(targets)
 }
 
 impl Restorer<'_> {
@@ -66,13 +71,10 @@ impl Restorer<'_> {
             names,
         });
         let missing = self.find_contents(&archives[nth], targets.collect())?;
-        let mut missing = self.link_to_others(missing);
-        let renames = self.chosen.renames();
-        let mut archive = nth;
-        while let Some(earlier) = in_archive_before(&mut missing, archive, &renames) {
-            archive = earlier;
-            missing = self.find_contents(&archives[archive], missing)?;
-        }
+        let missing = self.link_to_others(missing);
+        let (renames, earlier) = (self.chosen.renames(), &archives[..nth]);
+        let find = |archive: &[u8], missing| self.find_contents(archive, missing);
+        let missing = find_in_earlier(missing, earlier, &renames, find)?;
         for link in missing.into_iter().flat_map(|target| target.names) {
             let failure = self.no_contents(&link.target);
             self.link_failed(&link, failure);

@@ -19,21 +19,35 @@ use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
 use super::maker::attributes;
-use super::name::{Renames, after, clean};
+use super::name::clean;
+use super::name_map::{Renames, after};
 use super::not_restored::{Failure, NotRestored};
 use super::remove::restored;
+use super::report::RestoreMessages;
 use super::restorer::Restorer;
 use super::rights::ALL;
+use super::selected::SelectedPaths;
 use crate::input::{Input, is_regular};
 
 /// An existing entry of a directory.
-struct ExistingEntry {
-    name: CString,
+pub(super) struct ExistingEntry {
+    pub(super) name: Vec<u8>,
     is_directory: bool,
     /// The dumpdir lists the entry, so it is not removed.
     stays: bool,
     /// Name of the entry in the dumpdir.
-    listed: Vec<u8>,
+    pub(super) listed: Vec<u8>,
+}
+
+impl ExistingEntry {
+    pub(super) fn new(name: Vec<u8>, is_directory: bool) -> ExistingEntry {
+        ExistingEntry {
+            name,
+            is_directory,
+            stays: false,
+            listed: Vec::new(),
+        }
+    }
 }
 
 impl Restorer<'_> {
@@ -194,45 +208,15 @@ impl Restorer<'_> {
         let said = dumpdir::entries(text).ok_or(NotRestored::BadDumpdir)?;
         self.workers.wait_for_below(path);
         let here = self.here()?;
-        let mut present = list(&here)?;
-        present.retain_mut(|entry| {
-            let listed = self.chosen.listed(dir, path, entry.name.to_bytes());
-            listed.map(|listed| entry.listed = listed).is_some()
-        });
-        present.sort_unstable_by(|a, b| a.listed.cmp(&b.listed));
-        let is_whole = self.chosen.has(path);
-        let mut missing = Vec::new();
-        for (code, name) in said {
-            let at = present
-                .binary_search_by(|entry| entry.listed[..].cmp(name))
-                .ok();
-            match (code, at.and_then(|at| present.get_mut(at))) {
-                (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
-                (Code::D, Some(entry)) => entry.stays = entry.is_directory,
-                // GNU tar uses code N for some directories, too.
-                (Code::N, Some(entry)) => entry.stays = true,
-                // A missing entry is only reported if no later archive renames it.
-                (Code::N, None)
-                    if is_whole
-                        && self.chosen.place(&joined(dir, name)) == Some(joined(path, name)) =>
-                {
-                    missing.push(name);
-                }
-                (Code::Y | Code::N | Code::D | Code::R | Code::T | Code::X, _) => {}
-            }
-        }
+        let (has_damaged_data, failures) = (self.has_damaged_data, self.maker.failures);
         // Warnings already name the files whose data is damaged, and the hard links to them.
-        if self.has_damaged_data {
-            missing.retain(|name| !self.maker.failures.has(&joined(path, name)));
-        }
-        if let Some((first, others)) = missing.split_first() {
-            let entries = (*first, others.len() as u64);
-            let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
-            self.maker.remarks.warn(or_dot(path), reason);
-        }
+        let is_damaged = |path: &[u8]| has_damaged_data && failures.has(path);
+        let (present, remarks) = (list(&here)?, &mut self.maker.remarks);
+        let chosen = &self.chosen;
+        let unlisted = find_unlisted(present, said, (path, dir), chosen, is_damaged, remarks);
         let most_open = self.trail.most_open();
-        for entry in present.iter().filter(|entry| !entry.stays) {
-            let whole = joined(path, entry.name.to_bytes());
+        for entry in unlisted {
+            let whole = joined(path, &entry.name);
             let was = joined(dir, &entry.listed);
             if self.keeps_all {
                 self.maker
@@ -241,30 +225,14 @@ impl Restorer<'_> {
                 continue;
             }
             self.linked = None;
-            if self.chosen.has(&whole) {
-                // A directory that already has entries of a later archive is purged by that
-                // archive.
-                if !self.chosen.has_ahead(&whole, &was) {
-                    let name = &entry.name;
-                    self.maker
-                        .remove(&here, most_open, name, &whole, &self.created);
-                    self.chosen.forget(&whole);
-                }
-                continue;
-            }
-            // The entry itself was not selected: only selected files below it are removed.
-            let below = self.chosen.below(&whole);
-            let is_gone = |gone: &[u8]| {
-                !self.chosen.is_ahead(gone, &was) && self.chosen.check_mount(gone).is_ok()
-            };
-            let below = below.filter(|gone| is_gone(gone));
-            for gone in below.map(<[u8]>::to_vec).collect::<Vec<_>>() {
+            for gone in self.chosen.removed_with(&whole, &was) {
                 let (above, name) = split(&gone);
-                if let (Ok(above), Ok(name)) = (
-                    open_beneath(self.top.as_fd(), above, Open::SCAN),
-                    c_string(name),
-                ) {
-                    let above = Arc::new(above);
+                let above = match gone == whole {
+                    true => Ok(Arc::clone(&here)),
+                    false if self.chosen.check_mount(&gone).is_err() => continue,
+                    false => open_beneath(self.top.as_fd(), above, Open::SCAN).map(Arc::new),
+                };
+                if let (Ok(above), Ok(name)) = (above, c_string(name)) {
                     self.maker
                         .remove(&above, most_open, &name, &gone, &self.created);
                 }
@@ -286,6 +254,55 @@ pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
     Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
 }
 
+/// Finds the entries of the directory `path` that its dumpdir does not list, and warns of files that
+/// it lists as unchanged, but that do not exist. The directory is named `dir` in the archive.
+/// `is_explained`: whether a warning already names a file.
+pub(super) fn find_unlisted<'a>(
+    mut present: Vec<ExistingEntry>,
+    said: impl Iterator<Item = (Code, &'a [u8])>,
+    (path, dir): (&[u8], &[u8]),
+    chosen: &SelectedPaths,
+    is_explained: impl Fn(&[u8]) -> bool,
+    remarks: &mut RestoreMessages,
+) -> Vec<ExistingEntry> {
+    present.retain_mut(|entry| {
+        let listed = chosen.listed(dir, path, &entry.name);
+        listed.map(|listed| entry.listed = listed).is_some()
+    });
+    present.sort_unstable_by(|a, b| a.listed.cmp(&b.listed));
+    let is_whole = chosen.has(path);
+    let mut missing = Vec::new();
+    for (code, name) in said {
+        let at = present
+            .binary_search_by(|entry| entry.listed[..].cmp(name))
+            .ok();
+        match (code, at.and_then(|at| present.get_mut(at))) {
+            (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
+            (Code::D, Some(entry)) => entry.stays = entry.is_directory,
+            // GNU tar uses code N for some directories, too.
+            (Code::N, Some(entry)) => entry.stays = true,
+            // A missing entry is only reported if no later archive renames it.
+            (Code::N, None)
+                if is_whole && chosen.place(&joined(dir, name)) == Some(joined(path, name)) =>
+            {
+                missing.push(name);
+            }
+            (Code::Y | Code::N | Code::D | Code::R | Code::T | Code::X, _) => {}
+        }
+    }
+    missing.retain(|name| !is_explained(&joined(path, name)));
+    if let Some((first, others)) = missing.split_first() {
+        let (first, others) = (first.to_vec(), others.len() as u64);
+        let reason = match chosen.is_incomplete {
+            true => NotRestored::LostEntries { first, others },
+            false => NotRestored::MissingEntries { first, others },
+        };
+        remarks.warn(or_dot(path), reason);
+    }
+    present.retain(|entry| !entry.stays);
+    present
+}
+
 /// Reads the entries of an open directory.
 fn list(here: &Arc<Fd>) -> Result<Vec<ExistingEntry>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
@@ -299,12 +316,8 @@ fn list(here: &Arc<Fd>) -> Result<Vec<ExistingEntry>, Failure> {
         _ => false,
     };
     let listed = each_entry(&dir, |entry| {
-        present.push(ExistingEntry {
-            name: entry.name.to_owned(),
-            is_directory: is_directory(entry),
-            stays: false,
-            listed: Vec::new(),
-        });
+        let name = entry.name.to_bytes().to_vec();
+        present.push(ExistingEntry::new(name, is_directory(entry)));
     });
     listed.map(|()| present).map_err(failed)
 }

@@ -22,13 +22,14 @@ use gate::fs::{Open, StatxMask, fstat, fstatfs, syncfs};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd, Gate};
 use maker::Maker;
-use name::{SelectedPaths, clean, has_renames};
+use name::clean;
 use not_restored::{Failure, RestoreFailure};
 use ondisk::pax::{Member, MemberKind};
 use owners::Owners;
 use restorer::Restorer;
 use rights::RestoringUser;
 use room::DescriptorShares;
+use selected::SelectedPaths;
 use workers::Workers;
 
 use crate::error::{Action, Error, ErrorKind};
@@ -51,6 +52,7 @@ mod increment;
 mod make;
 mod maker;
 mod name;
+mod name_map;
 mod name_tree;
 mod not_restored;
 mod one;
@@ -61,6 +63,7 @@ mod report;
 mod restorer;
 mod rights;
 mod room;
+mod selected;
 mod sequence;
 mod trail;
 mod workers;
@@ -222,7 +225,7 @@ fn check_empty(
     let places = match options.paths.is_empty() {
         // With stripped names, members can be anywhere below DIR.
         _ if options.strip_components > 0 => vec![b".".to_vec()],
-        false => chosen.trees().to_vec(),
+        false => chosen.trees().map(<[u8]>::to_vec).collect(),
         // A pipe cannot be read twice, so its first member is unknown and nothing is checked.
         true if !is_regular(first) => return Ok(()),
         true => Input::open(first)?
@@ -276,10 +279,10 @@ impl Restorer<'_> {
                 let wrong = NotRestored::WrongChecksum;
                 self.maker.remarks.warn(&path, wrong);
             }
-            let remarks = &mut self.maker.remarks;
-            let is_loss = self.chosen.take_losses(input, archive, remarks);
-            self.chosen.is_incomplete |= next.is_err();
-            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
+            let (chosen, remarks) = (&mut self.chosen, &mut self.maker.remarks);
+            let may_rename = chosen.take_losses(input, archive, has_directory, remarks);
+            chosen.is_incomplete |= next.is_err();
+            if may_rename && self.is_later && !self.keeps_all {
                 self.keeps_all = true;
                 self.maker.remarks.warn(archive, NotRestored::RenamesLost);
             }

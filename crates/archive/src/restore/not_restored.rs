@@ -141,18 +141,6 @@ pub enum NotRestored {
 }
 
 impl NotRestored {
-    /// The reason for entries that an increment lists as unchanged, but that do not exist.
-    pub(super) fn missing_entries(
-        (first, others): (&[u8], u64),
-        is_incomplete: bool,
-    ) -> NotRestored {
-        let first = first.to_vec();
-        match is_incomplete {
-            true => NotRestored::LostEntries { first, others },
-            false => NotRestored::MissingEntries { first, others },
-        }
-    }
-
     /// Whether one warning covers all members with the same reason and errno.
     pub(super) fn is_warned_of_once(&self) -> bool {
         use NotRestored::{Acl, KeptAfterRename, Mode, Owner, StaleXattrs, Times, Xattrs};

@@ -12,7 +12,8 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 
 use super::increment::renames;
-use super::name::{after, clean};
+use super::name::clean;
+use super::name_map::after;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::record::DumpRecord;
 use crate::input::{ChecksumStatus, Input};

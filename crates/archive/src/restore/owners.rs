@@ -11,33 +11,27 @@ use crate::passwd;
 /// Ids by name. The files are read at the first lookup; an unreadable file counts as empty.
 #[derive(Debug, Default)]
 pub struct Owners {
-    names: OnceLock<OwnerNames>,
+    ids: OnceLock<[HashMap<Vec<u8>, u32>; 2]>,
     /// Whether an id in the archive takes precedence over the name (`--numeric-owner`).
     prefer_numbers: bool,
-}
-
-#[derive(Debug)]
-struct OwnerNames {
-    users: HashMap<Vec<u8>, u32>,
-    groups: HashMap<Vec<u8>, u32>,
 }
 
 impl Owners {
     pub(crate) fn new(prefer_numbers: bool) -> Owners {
         Owners {
-            names: OnceLock::new(),
+            ids: OnceLock::new(),
             prefer_numbers,
         }
     }
 
     /// The id of a user name.
     pub fn user(&self, name: &[u8]) -> Option<u32> {
-        self.names().users.get(name).copied()
+        self.ids()[0].get(name).copied()
     }
 
     /// The id of a group name.
     pub fn group(&self, name: &[u8]) -> Option<u32> {
-        self.names().groups.get(name).copied()
+        self.ids()[1].get(name).copied()
     }
 
     /// The user and group ids for a member.
@@ -61,13 +55,11 @@ impl Owners {
         }
     }
 
-    fn names(&self) -> &OwnerNames {
+    /// The ids of users and of groups.
+    fn ids(&self) -> &[HashMap<Vec<u8>, u32>; 2] {
         /// Maximum bytes read of /etc/passwd or /etc/group.
         const MOST: u64 = 4 << 20;
-        self.names.get_or_init(|| OwnerNames {
-            users: numbers(passwd::users(MOST)),
-            groups: numbers(passwd::groups(MOST)),
-        })
+        self.ids.get_or_init(|| passwd::read(MOST).map(numbers))
     }
 }
 

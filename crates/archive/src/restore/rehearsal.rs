@@ -12,21 +12,22 @@ use base::path::{or_dot, split};
 use gate::fs::{AtFlags, FileType, Open, StatxMask, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::dumpdir::{self, Code};
+use ondisk::pax::dumpdir;
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::{append, joined};
 
 use super::archives::Archives;
-use super::further::in_archive_before;
-use super::increment::{not_renamed, renames};
+use super::further::find_in_earlier;
+use super::increment::{ExistingEntry, find_unlisted, not_renamed, renames};
 use super::maker::no_target;
-use super::name::{SelectedPaths, clean, has_renames};
+use super::name::clean;
 use super::name_tree::NameTree;
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Counts, RestoreMessages, RestoreProgress, RestoreSummary};
+use super::selected::SelectedPaths;
 use crate::error::Error;
 use crate::input::Input;
-use crate::linked::{FoundTarget, HardLinkTarget, find};
+use crate::linked::{FoundTarget, HardLinkTarget, Targets, find};
 use crate::list::plain;
 
 /// A step of a dry run.
@@ -165,9 +166,10 @@ impl Rehearsal<'_> {
         let mut has_directory = false;
         loop {
             let next = input.next_or_resume();
-            let is_loss = self.chosen.take_losses(input, archive, &mut self.remarks);
-            self.chosen.is_incomplete |= next.is_err();
-            if is_loss && self.is_later && !self.keeps_all && !has_renames(input, has_directory) {
+            let (chosen, remarks) = (&mut self.chosen, &mut self.remarks);
+            let may_rename = chosen.take_losses(input, archive, has_directory, remarks);
+            chosen.is_incomplete |= next.is_err();
+            if may_rename && self.is_later && !self.keeps_all {
                 self.keeps_all = true;
                 self.remarks.warn(archive, NotRestored::RenamesLost);
             }
@@ -431,12 +433,9 @@ impl Rehearsal<'_> {
             first.iter().for_each(|first| self.link(paths, first));
             first.is_none()
         });
-        let renames = self.chosen.renames();
-        let mut archive = nth;
-        while let Some(earlier) = in_archive_before(&mut missing, archive, &renames) {
-            archive = earlier;
-            missing = self.find_contents(&archives[archive], missing)?;
-        }
+        let (renames, earlier) = (self.chosen.renames(), &archives[..nth]);
+        let find = |archive: &[u8], missing| self.find_contents(archive, missing);
+        let missing = find_in_earlier(missing, earlier, &renames, find)?;
         for LinkingNames { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
                 self.counts.skipped += 1;
@@ -453,8 +452,8 @@ impl Rehearsal<'_> {
     fn find_contents(
         &mut self,
         archive: &[u8],
-        targets: Vec<HardLinkTarget<LinkingNames>>,
-    ) -> Result<Vec<HardLinkTarget<LinkingNames>>, Error> {
+        targets: Targets<LinkingNames>,
+    ) -> Result<Targets<LinkingNames>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
             if let (FoundTarget::File(member, _), Some(path)) = (found, names.paths.first()) {
                 let target = (member.kind == MemberKind::Symlink).then(|| member.link.clone());
@@ -556,46 +555,16 @@ impl Rehearsal<'_> {
         let made = self.made.children(path);
         let made = made.filter(|(name, _)| *name != b"\0");
         present.extend(made.map(|(name, made)| (name.to_vec(), made.is_directory)));
-        // Key the entries by their names in the dumpdir.
-        let listed = |(name, is_directory): (Vec<u8>, bool)| {
-            Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
-        };
-        let mut present: BTreeMap<_, _> = present.into_iter().filter_map(listed).collect();
-        let is_whole = self.chosen.has(path);
-        let mut missing = Vec::new();
-        for (code, name) in dumpdir::entries(text).into_iter().flatten() {
-            let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
-            // A missing entry is only reported if no later archive renames it.
-            let is_here = || self.chosen.place(&joined(dir, name)) == Some(joined(path, name));
-            if code == Code::N && is_directory.is_none() && is_whole && is_here() {
-                missing.push(name);
-            }
-            let stays = match code {
-                Code::Y => is_directory == Some(false),
-                Code::D => is_directory == Some(true),
-                Code::N => true,
-                Code::R | Code::T | Code::X => false,
-            };
-            if stays {
-                present.remove(name);
-            }
-        }
-        if let Some((first, others)) = missing.split_first() {
-            let entries = (*first, others.len() as u64);
-            let reason = NotRestored::missing_entries(entries, self.chosen.is_incomplete);
-            self.remarks.warn(or_dot(path), reason);
-        }
+        let present = present.into_iter();
+        let present = present.map(|(name, is_directory)| ExistingEntry::new(name, is_directory));
+        let said = dumpdir::entries(text).into_iter().flatten();
+        let (names, chosen, remarks) = ((path, dir), &self.chosen, &mut self.remarks);
+        let unlisted = find_unlisted(present.collect(), said, names, chosen, |_| false, remarks);
         let mut gone: Vec<Vec<u8>> = Vec::new();
-        for (listed, (name, _)) in present {
+        for ExistingEntry { name, listed, .. } in unlisted {
             let (whole, was) = (joined(path, &name), joined(dir, &listed));
-            if self.chosen.has(&whole) {
-                gone.extend((!self.chosen.has_ahead(&whole, &was)).then_some(whole));
-            } else {
-                let is_made = |gone: &[u8]| self.made.get(gone).is_some();
-                let below = self.chosen.below(&whole);
-                let below = below.filter(|gone| is_made(gone) && !self.chosen.is_ahead(gone, &was));
-                gone.extend(below.map(<[u8]>::to_vec));
-            }
+            let removed = self.chosen.removed_with(&whole, &was).into_iter();
+            gone.extend(removed.filter(|it| *it == whole || self.made.get(it).is_some()));
         }
         for whole in gone {
             if self.keeps_all {

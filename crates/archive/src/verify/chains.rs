@@ -1,8 +1,8 @@
 //! Checks all dumps of a state directory: every archive, every chain, and the newest dump against a
 //! tree.
 
+use base::Warning;
 use base::path::{or_dot, trim_slashes};
-use base::{Warning, Warnings};
 use catalog::RowColumns;
 use catalog::columns::{DIR, NAME, TOP};
 use gate::Errno;
@@ -12,10 +12,9 @@ use ondisk::pax::{Base, Member};
 use walk::entry::joined;
 use walk::{Fields, Meta};
 
-use super::elsewhere::FirstMembers;
 use super::known::ArchivedFiles;
 use super::lost::name_lost;
-use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
+use super::{MISSING_AT_FIRST, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::History;
@@ -208,12 +207,7 @@ pub fn compare_newest(
         .open_catalog(history.state())
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
     tree.filter = reader.about().options.filter();
-    let mut first = FirstMembers::default();
-    let (mut known, mut compared, mut found) = (
-        ArchivedFiles::default(),
-        TreeComparison::default(),
-        Warnings::default(),
-    );
+    let (mut known, mut report) = (ArchivedFiles::default(), VerifyReport::default());
     let is_below_root = tree.dir.starts_with(b"/") && trim_slashes(&tree.dir).is_empty();
     let prefixes = reader.about().roots.iter();
     // A relative SRC is below / at its absolute path.
@@ -241,7 +235,7 @@ pub fn compare_newest(
             let Some(member) = as_member(&path, &meta) else {
                 continue;
             };
-            watch(compared.entries, &path);
+            watch(report.compared, &path);
             let mut differences = Vec::new();
             tree.compare_by_hash(
                 &member,
@@ -250,33 +244,30 @@ pub fn compare_newest(
                 &mut known,
                 &mut differences,
             );
-            if differences.is_empty() && tree.silent.has(&path) {
+            if !report.count(&tree, &path, differences) {
                 continue;
             }
-            first.add(&path);
-            compared.entries += 1;
-            if compared.entries == MISSING_AT_FIRST {
-                tree.check_members(&first, &known)?;
+            known.add_first(&path);
+            if report.compared == MISSING_AT_FIRST {
+                tree.check_members(&known)?;
             }
-            compared.different += u64::from(!differences.is_empty());
-            differences
-                .into_iter()
-                .for_each(|it| found.push(it, MOST_WARNINGS));
         }
     }
-    tree.check_members(&first, &known)?;
+    tree.check_members(&known)?;
     let state = stat_long(history.state(), StatxMask::BASIC_STATS);
-    let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
+    tree.archives = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {
-        tree.find_unknown(&known, &own, |warning| {
-            compared.unknown += u64::from(warning.gate.is_none());
-            found.push(warning, MOST_WARNINGS);
-        });
+        tree.find_unknown(&known, |warning| report.unknown(warning));
     }
     for warning in tree.silent_warnings() {
-        found.push(warning, MOST_WARNINGS);
+        report.warn(warning);
     }
-    Ok((compared, found.take_all(WarningKind::MoreOfThese)))
+    let compared = TreeComparison {
+        entries: report.compared,
+        different: report.different,
+        unknown: report.unknown,
+    };
+    Ok((compared, report.found.take_all(WarningKind::MoreOfThese)))
 }
 
 /// Converts an entry of a catalog to an archive member; `None` for a socket.

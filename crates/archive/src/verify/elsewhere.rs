@@ -10,22 +10,6 @@ use walk::entry::{append, joined};
 use super::known::ArchivedFiles;
 use super::tree::Tree;
 use crate::error::{Action, Error, ErrorKind};
-use crate::list::plain;
-
-/// Names of the first members of an archive, to search for in other directories.
-#[derive(Default)]
-pub(super) struct FirstMembers(Vec<Vec<u8>>);
-
-impl FirstMembers {
-    /// Adds the name of a member, if it is one of the first.
-    pub(super) fn add(&mut self, name: &[u8]) {
-        const MOST: usize = 4;
-        if self.0.len() < MOST {
-            self.0
-                .extend(Some(plain(name).into_owned()).filter(|path| !path.is_empty()));
-        }
-    }
-}
 
 impl Tree {
     /// Checks that some member is in the tree, or else that the first member is not in a directory
@@ -33,18 +17,14 @@ impl Tree {
     ///
     /// # Errors
     /// The members are in a different directory, which the error names.
-    pub(super) fn check_members(
-        &mut self,
-        names: &FirstMembers,
-        known: &ArchivedFiles,
-    ) -> Result<(), Error> {
-        let Some(first) = names.0.first().filter(|_| known.is_empty()) else {
+    pub(super) fn check_members(&mut self, known: &ArchivedFiles) -> Result<(), Error> {
+        let Some(first) = known.first.first().filter(|_| known.is_empty()) else {
             return Ok(());
         };
         let member = first.clone();
         let kind = match self.find_elsewhere(first) {
             Some(dir) => ErrorKind::OtherTree { member, dir },
-            None => match self.find_without_prefix(&names.0) {
+            None => match self.find_without_prefix(&known.first) {
                 Some(prefix) => ErrorKind::OtherPrefix { member, prefix },
                 None => return Ok(()),
             },

@@ -21,6 +21,8 @@ pub(super) struct ArchivedFiles {
     pub(super) dirs: HashMap<u64, bool>,
     /// If the dump was of a list: the indexes of listed names found in the archive.
     pub(super) listed: HashSet<usize>,
+    /// Names of the first members of the archive, to search for in other directories.
+    pub(super) first: Vec<Vec<u8>>,
 }
 
 impl ArchivedFiles {
@@ -31,6 +33,15 @@ impl ArchivedFiles {
     /// Whether no member is in the tree, apart from the top directory.
     pub(super) fn is_empty(&self) -> bool {
         self.names.len() <= usize::from(self.names.contains(&self.hash(b"")))
+    }
+
+    /// Adds the name of a member, if it is one of the first.
+    pub(super) fn add_first(&mut self, name: &[u8]) {
+        const MOST: usize = 4;
+        if self.first.len() < MOST {
+            self.first
+                .extend(Some(plain(name).into_owned()).filter(|path| !path.is_empty()));
+        }
     }
 
     /// Records a file of the tree that has the name of a member. `is_dumped`: it is a directory,

@@ -16,9 +16,9 @@ use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::process::{has_one_thread, is_me, is_root};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, AclNameKind};
 use ondisk::pax::{Member, MemberKind};
+use ondisk::{Dev, nfs4_acl};
 use walk::entry::{joined, relative};
 use walk::{FileType, Filter, ReachableMounts};
 
@@ -50,6 +50,8 @@ pub struct Tree {
     /// The dump's list of files (`--files-from`): only these must be in the archive. `None` without
     /// a list.
     pub(super) listed: Option<SortedNames>,
+    /// Device and inode of the archive files, which need not be in the archive.
+    pub(super) archives: Vec<(Dev, u64)>,
     /// Metadata that is not compared.
     ignored: Rc<[IgnoredMetadata]>,
     /// Mounts in the tree that do not answer.
@@ -109,7 +111,7 @@ pub(super) struct TreeFile<'a> {
 struct Differences<'a> {
     path: &'a [u8],
     found: &'a mut Vec<Warning>,
-    ignored: &'a [IgnoredMetadata],
+    ignored: Rc<[IgnoredMetadata]>,
 }
 
 impl Differences<'_> {
@@ -162,6 +164,7 @@ impl Tree {
             owners: Rc::new(Owners::default()),
             filter,
             listed: None,
+            archives: Vec::new(),
             ignored: Rc::default(),
             silent,
             checked: BTreeSet::new(),
@@ -318,6 +321,15 @@ impl Tree {
         Some((spot, is))
     }
 
+    fn differences<'a>(&self, path: &'a [u8], found: &'a mut Vec<Warning>) -> Differences<'a> {
+        let ignored = Rc::clone(&self.ignored);
+        Differences {
+            path,
+            found,
+            ignored,
+        }
+    }
+
     /// Compares an entry of a catalog with the file of the same name, and the contents by checksum.
     pub(super) fn compare_by_hash(
         &mut self,
@@ -327,12 +339,7 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) {
-        let ignored = Rc::clone(&self.ignored);
-        let mut differ = Differences {
-            path: &member.path,
-            found,
-            ignored: &ignored,
-        };
+        let mut differ = self.differences(&member.path, found);
         let Some((spot, is)) = self.find(member, known, &mut differ) else {
             return;
         };
@@ -409,12 +416,7 @@ impl Tree {
         known: &mut ArchivedFiles,
         found: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let ignored = Rc::clone(&self.ignored);
-        let mut differ = Differences {
-            path: &member.path,
-            found,
-            ignored: &ignored,
-        };
+        let mut differ = self.differences(&member.path, found);
         let owners = Rc::clone(&self.owners);
         if matches!(member.kind, MemberKind::Label | MemberKind::Continuation) {
             return Ok(());

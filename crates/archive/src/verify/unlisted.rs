@@ -9,7 +9,6 @@ use base::path::split;
 use gate::fs::{Attributes, Open, StatxMask, fstat, lstatat};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
-use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::FileType;
 use walk::entry::{append, joined};
@@ -25,15 +24,8 @@ use crate::warning::WarningKind;
 const ROOT: &[u8] = b"/";
 
 impl Tree {
-    /// Warns of entries of a directory that the dumpdir of its member does not list. `archives` are
-    /// the device and inode numbers of the archive files.
-    pub(super) fn find_unlisted(
-        &self,
-        name: &[u8],
-        list: &[u8],
-        archives: &[(Dev, u64)],
-        mut tell: impl FnMut(Warning),
-    ) {
+    /// Warns of entries of a directory that the dumpdir of its member does not list.
+    pub(super) fn find_unlisted(&self, name: &[u8], list: &[u8], mut tell: impl FnMut(Warning)) {
         let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else {
             return;
         };
@@ -57,18 +49,12 @@ impl Tree {
         let mut matcher = self.filter.matcher();
         matcher.enter(&joined(ROOT, &path));
         for name in names.iter().filter(|name| matcher.keeps(name.to_bytes())) {
-            self.warn_of_unknown(&path, &dir, name, archives, &mut tell);
+            self.warn_of_unknown(&path, &dir, name, &mut tell);
         }
     }
 
-    /// Warns of files in known directories that are not in the archive. `archives` as in
-    /// [`Tree::find_unlisted`].
-    pub(super) fn find_unknown(
-        &self,
-        known: &ArchivedFiles,
-        archives: &[(Dev, u64)],
-        mut tell: impl FnMut(Warning),
-    ) {
+    /// Warns of files in known directories that are not in the archive.
+    pub(super) fn find_unknown(&self, known: &ArchivedFiles, mut tell: impl FnMut(Warning)) {
         let mut matcher = self.filter.matcher();
         // A stack of directories to read, each with the length of its parent's path, which is a
         // prefix of the last path.
@@ -102,19 +88,18 @@ impl Tree {
                 matcher.enter(&joined(ROOT, &path));
                 let others = others.into_iter();
                 for name in others.filter(|name| matcher.keeps(name.to_bytes())) {
-                    self.warn_of_unknown(&path, &listed.dir, name, archives, &mut tell);
+                    self.warn_of_unknown(&path, &listed.dir, name, &mut tell);
                 }
             }
         }
     }
 
     /// Warns of names in the dump's list of files (`--files-from`) that are not in the archive.
-    /// `told` are the paths that already have a warning; `archives` as in [`Tree::find_unlisted`].
+    /// `told` are the paths that already have a warning.
     pub(super) fn find_unmet(
         &self,
         known: &ArchivedFiles,
         told: &BTreeSet<Vec<u8>>,
-        archives: &[(Dev, u64)],
         mut tell: impl FnMut(Warning),
     ) {
         let names = self.listed.iter().flat_map(|listed| listed.names());
@@ -139,7 +124,7 @@ impl Tree {
                     tell(Warning::failed(path, Gate::Statx, errno, access));
                 }
                 Ok(_) if above_or_at(path).any(|path| told.contains(path)) => {}
-                Ok((dir, name)) => self.warn_of_unknown(above, &dir, &name, archives, &mut tell),
+                Ok((dir, name)) => self.warn_of_unknown(above, &dir, &name, &mut tell),
             }
         }
     }
@@ -184,14 +169,7 @@ impl Tree {
     /// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
     /// store), an archive file, on a mount that does not answer, or outside of the dump's list of
     /// files.
-    fn warn_of_unknown(
-        &self,
-        path: &[u8],
-        dir: &Fd,
-        name: &CStr,
-        archives: &[(Dev, u64)],
-        tell: &mut impl FnMut(Warning),
-    ) {
+    fn warn_of_unknown(&self, path: &[u8], dir: &Fd, name: &CStr, tell: &mut impl FnMut(Warning)) {
         let mut whole = path.to_vec();
         append(&mut whole, name.to_bytes());
         let is_outside = self.listed.as_ref().is_some_and(|it| !it.has(&whole));
@@ -202,7 +180,7 @@ impl Tree {
             return;
         };
         let is_socket = FileType::from_mode(seen.mode) == FileType::Socket;
-        if !is_socket && !archives.contains(&(seen.dev, seen.ino)) {
+        if !is_socket && !self.archives.contains(&(seen.dev, seen.ino)) {
             tell(Warning::about(&whole, Difference::NotInArchive));
         }
     }

@@ -30,7 +30,7 @@ use crate::ranks::{self, agree, reported_by_first, start_together};
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let request = prepare(args, out);
     let team: Box<dyn Team> = match args.shard {
-        Some(_) => Box::new(SingleProcess), // each process has a shard of its own
+        Some(_) => Box::new(SingleProcess::NoJob), // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
     args.mode.apply();

@@ -78,8 +78,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     {
         out.data(show::tables(&searches, out.table_style()).as_bytes())?;
     }
-    out.warn(&report.warnings);
-    Ok(report.warnings.len())
+    Ok(out.warn(&report.warnings))
 }
 
 fn options(args: &Args) -> Result<PathwalkOptions, Error> {

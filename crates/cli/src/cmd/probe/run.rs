@@ -89,8 +89,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     {
         out.note(slow_clock(*ns));
     }
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 /// Refuses options that would have no effect.

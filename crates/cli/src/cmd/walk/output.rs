@@ -174,8 +174,7 @@ impl OutputRequest<'_> {
                 Ok(())
             })
         })?;
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+        Ok(out.warn(&emitted.warnings))
     }
 
     /// Prints the groups of `--group-by`.
@@ -297,8 +296,7 @@ impl OutputRequest<'_> {
         })?;
         source.note(&totals, &emitted, out);
         note_ranks(None, emitted.kept, out);
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+        Ok(out.warn(&emitted.warnings))
     }
 
     /// Prints `--format du`.
@@ -342,8 +340,7 @@ impl OutputRequest<'_> {
                 show::write_usage(&directories, self.is_exclusive, style, put);
             })?;
         }
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+        Ok(out.warn(&emitted.warnings))
     }
 
     /// The order of `--format du`. With `--top`, the largest directories are those that free or
@@ -369,8 +366,7 @@ fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
     wanted.progress &= !out.on_terminal();
     let emitted = source.emit(&output, wanted)?;
     output.end()?;
-    out.warn(&emitted.warnings);
-    Ok(emitted.warnings.len())
+    Ok(out.warn(&emitted.warnings))
 }
 
 /// Prints `--format ncdu`.
@@ -382,8 +378,7 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
     let tree = Ncdu::default();
     let emitted = source.emit(&tree, out.messages())?;
     tree.write(Moment::now().time(), out)?;
-    out.warn(&emitted.warnings);
-    Ok(emitted.warnings.len())
+    Ok(out.warn(&emitted.warnings))
 }
 
 /// Warnings about files that the column EXCLUSIVE of `--format du` omits, because their extents

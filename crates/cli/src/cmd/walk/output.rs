@@ -323,24 +323,20 @@ impl OutputRequest<'_> {
             let directories = usage.directories(self.max_depth, order, self.args.top);
             Box::new(directories.filter(move |it| is_all || it.sums.inodes > 0))
         };
-        let directories = Directories(&directories);
-        if out.json {
-            let totals = totals.totals();
-            let result = Walk {
-                totals: Some((&totals, emitted.seconds)),
-                parts: &emitted.parts,
-                usage: Some(directories),
-                ..Walk::default()
-            };
-            let figures = result.figures();
-            out.measured(self.schema, result, figures, &emitted.warnings)?;
-        } else {
-            let style = out.table_style();
+        let totals = totals.totals();
+        let result = Walk {
+            totals: Some((&totals, emitted.seconds)),
+            parts: &emitted.parts,
+            usage: Some(Directories(&directories)),
+            ..Walk::default()
+        };
+        let figures = result.figures();
+        out.report_measured(self.schema, result, figures, &emitted.warnings, || {
+            let (directories, style) = (Directories(&directories), out.table_style());
             out.text_pieces(|put| {
                 show::write_usage(&directories, self.is_exclusive, style, put);
-            })?;
-        }
-        Ok(out.warn(&emitted.warnings))
+            })
+        })
     }
 
     /// The order of `--format du`. With `--top`, the largest directories are those that free or

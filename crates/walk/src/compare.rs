@@ -142,26 +142,21 @@ impl Comparison {
     }
 }
 
-/// A [`Summary`] that publishes the number of entries to another process during the walk.
-struct CountingSummary<'a> {
-    summary: &'a Summary,
-    entries: &'a AtomicU64,
-}
-
-impl Sink for CountingSummary<'_> {
+/// Counts the entries of a walk. In shared memory, the number is known to another process during
+/// the walk.
+impl Sink for AtomicU64 {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new((self.summary.worker(), self.entries))
+        Box::new(self)
     }
 
     fn wants_paths(&self) -> bool {
-        self.summary.wants_paths()
+        false
     }
 }
 
-impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
-    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        self.0.take(dir, entries);
-        self.1.fetch_add(entries.len() as u64, Relaxed);
+impl Worker for &AtomicU64 {
+    fn take(&mut self, _dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.fetch_add(entries.len() as u64, Relaxed);
     }
 }
 
@@ -197,10 +192,7 @@ pub fn run_counting(
     };
     let run = run_in_child(bounds, || {
         let (summary, diagnostics) = (Summary::default(), Diagnostics::default());
-        let sink = CountingSummary {
-            summary: &summary,
-            entries,
-        };
+        let sink = SinkPair(&summary, entries);
         let dir = options.dirs.first().map_or(&b""[..], |dir| dir);
         let directories = counts.map(|counts| CountingDirectories::new(counts, dir));
         match &directories {

@@ -208,7 +208,7 @@ impl Pieces<'_> {
         };
         let both = catalog.as_ref().map(|catalog| SinkPair(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
-        let with_paths = ProgressSink(all);
+        let with_paths = SinkPair(all, &ProgressSink);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
         // If the catalog failed, sealing it below reports the error.

@@ -160,23 +160,12 @@ impl Worker for &AtomicU64 {
     }
 }
 
-/// Walks once by one engine. If the walk is stopped, the error has the number of entries so far.
+/// Walks once by one engine. With `counts`, also counts the entries of each directory, for a single
+/// DIR. If the walk is stopped, the error has the number of entries so far.
 ///
 /// # Errors
 /// If the child process cannot be created.
 pub fn run(
-    options: &WalkOptions,
-    engine: EngineKind,
-    bounds: &Bounds,
-) -> gate::Result<Result<ChildRun<EngineWalk>, (NoRun, u64)>> {
-    run_counting(options, engine, bounds, None)
-}
-
-/// Like [`run`]; with `counts`, also counts the entries of each directory, for a single DIR.
-///
-/// # Errors
-/// If the child process cannot be created.
-pub fn run_counting(
     options: &WalkOptions,
     engine: EngineKind,
     bounds: &Bounds,
@@ -250,7 +239,7 @@ pub fn compare(
         let mut runs = Vec::with_capacity(engines.len());
         for engine in engines.clone() {
             tick(engine.name(), trial);
-            match run(options, engine, bounds).map_err(Error::Process)? {
+            match run(options, engine, bounds, None).map_err(Error::Process)? {
                 Ok(run) => runs.push(run),
                 Err((why, entries)) => {
                     engines.retain(|&other| other != engine);
@@ -295,7 +284,7 @@ fn walk_again(
     let mut again = Vec::new();
     for walk in walks.iter().filter(|_| !is_same) {
         // A repeated walk that is stopped leaves `is_steady` unknown.
-        again.extend(run(options, walk.result.engine, bounds).map_err(Error::Process)?);
+        again.extend(run(options, walk.result.engine, bounds, None).map_err(Error::Process)?);
     }
     Ok(again)
 }

@@ -64,9 +64,9 @@ impl Figure {
     }
 }
 
-/// The figures `NAME real`, `NAME user` and `NAME sys` of several runs. `user` and `sys` are means,
-/// because the kernel's CPU clock is coarse.
-pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
+/// The figures `NAME real`, `NAME user` and `NAME sys` of several runs, and `NAME calls` of one of
+/// them. `user` and `sys` are means, because the kernel's CPU clock is coarse.
+pub fn figures_of_runs(name: &str, runs: &[Times], calls: u64) -> Vec<Figure> {
     let figure = |measure: &str, time: fn(&Times) -> f64| {
         let name = format!("{name} {measure}");
         Figure::from_trials(name, runs.iter().map(time), "s")
@@ -83,7 +83,8 @@ pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
         mean("user", |times| times.user),
         mean("sys", |times| times.sys),
     ];
-    figures.into_iter().flatten().collect()
+    let calls = Figure::exact(format!("{name} calls"), calls as f64, "calls");
+    figures.into_iter().flatten().chain([calls]).collect()
 }
 
 base::named! {
@@ -414,7 +415,7 @@ mod tests {
             user: real / 2.0,
             sys: 0.0,
         };
-        let figures = times_of_runs("threads", &[run(1.0), run(2.0), run(6.0)]);
+        let figures = figures_of_runs("threads", &[run(1.0), run(2.0), run(6.0)], 7);
         let parts: Vec<_> = figures
             .iter()
             .map(|figure| (&figure.name[..], figure.value, figure.spread))
@@ -424,11 +425,13 @@ mod tests {
             [
                 ("threads real", 2.0, Some(5.0)),
                 ("threads user", 1.5, Some(2.5)),
-                ("threads sys", 0.0, Some(0.0))
+                ("threads sys", 0.0, Some(0.0)),
+                ("threads calls", 7.0, Some(0.0)),
             ]
         );
-        assert_eq!(times_of_runs("threads", &[run(1.0)])[0].spread, None);
-        assert_eq!(times_of_runs("threads", &[]), []);
+        let of_one = figures_of_runs("threads", &[run(1.0)], 7);
+        assert_eq!(of_one[0].spread, None);
+        assert_eq!(figures_of_runs("threads", &[], 7), of_one[3..]);
     }
 
     proptest! {

@@ -10,12 +10,14 @@
 //! | [`runs`] | times of the runs of a method or an engine, and their statistics |
 //! | [`pool`] | work that threads share |
 //! | [`child`] | work in a process of its own, within limits |
+//! | [`log`] | a log that a child process writes and its parent reads |
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
 pub mod capacity;
 pub mod child;
 pub mod directory;
+pub mod log;
 pub mod path;
 pub mod pool;
 pub mod runs;

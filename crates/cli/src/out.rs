@@ -242,8 +242,7 @@ impl Out {
             true => self.measured(schema, result, figures, warnings)?,
             false => print_text()?,
         }
-        self.warn(warnings);
-        Ok(warnings.len())
+        Ok(self.warn(warnings))
     }
 
     /// Prints a status message on stderr, unless `--quiet`.
@@ -268,8 +267,8 @@ impl Out {
 
     /// Prints warnings on stderr, also with `--json`, where the JSON has the same warnings. A full
     /// disk fails for every further file, so without `-v` only the first of these warnings is
-    /// printed, with the number of the others.
-    pub(crate) fn warn(&self, warnings: &[Warning]) {
+    /// printed, with the number of the others. Returns the number of warnings.
+    pub(crate) fn warn(&self, warnings: &[Warning]) -> usize {
         const MOST: usize = 20;
         let most = if self.verbose { usize::MAX } else { MOST };
         let mut hints = BTreeSet::new();
@@ -291,6 +290,7 @@ impl Out {
             let rest = printed.len() - most;
             write_message(&format!("{rest} more warnings"), all);
         }
+        warnings.len()
     }
 
     pub(crate) fn failed(&self, error: &Error) {

@@ -19,8 +19,6 @@ use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "mpi")]
-use team::SingleRank;
 use team::{
     SingleProcess, Team, decode, encode, launched_rank, launched_size, rank_variable, share,
 };
@@ -71,10 +69,10 @@ pub(crate) fn names_file(path: &[u8]) -> bool {
 #[cfg(feature = "mpi")]
 pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
     if !is_job() {
-        return Ok(Box::new(SingleProcess));
+        return Ok(Box::new(SingleProcess::NoJob));
     }
     if launched_size() == Some(1) {
-        return Ok(Box::new(SingleRank));
+        return Ok(Box::new(SingleProcess::OnlyRank));
     }
     match team::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
@@ -93,7 +91,7 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
     }
-    Ok(Box::new(SingleProcess))
+    Ok(Box::new(SingleProcess::NoJob))
 }
 
 /// The ranks that share the work of a command, and the time at which the work starts.
@@ -110,7 +108,7 @@ pub(crate) fn begin(
 ) -> Result<Option<TeamAndStart>, Error> {
     let team = join(out, alone)?;
     if !is_shared {
-        let first = || -> TeamAndStart { (Box::new(SingleProcess), begun) };
+        let first = || -> TeamAndStart { (Box::new(SingleProcess::NoJob), begun) };
         return Ok((team.rank() == 0).then(first));
     }
     // Restart the clock here: the wait until all ranks have started is the launcher's time.

@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use base::child::{Bounds, NoRun, run_in_child};
+use base::log::Log;
 use gate::cache::page_size;
 use gate::file::{kernel_field, read_kernel};
 use gate::fs::{Advice, fadvise64};
@@ -27,7 +28,6 @@ use crate::finding::{
 };
 use crate::infer::robust::median;
 use crate::io::{extend, fill, read_at};
-use crate::log::Log;
 use crate::names::{Kind, Quantity};
 use crate::report::{CacheOptions, IoBytes, Limits};
 use crate::residency::{Residency, drop_cache};

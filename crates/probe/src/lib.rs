@@ -9,7 +9,7 @@
 //! | `cache` | capacity of the page cache |
 //! | `extent` | layout of a file on the device |
 //! | `gates` | prices of system calls |
-//! | `supervise`, `run`, `log` | the supervisor, its child process that runs the experiments, and the log between them |
+//! | `supervise`, `run` | the supervisor, and its child process that runs the experiments |
 //! | `report` | options and report |
 //! | [`finding`] | a value, how it was found, and the kernel's own value |
 //! | `samples` | measurements as they are written and read again |
@@ -34,7 +34,6 @@ pub mod finding;
 mod gates;
 mod infer;
 mod io;
-mod log;
 mod names;
 mod readahead;
 mod report;

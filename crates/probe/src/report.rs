@@ -120,3 +120,105 @@ impl ProbeReport {
         findings.find(|finding| finding.quantity == quantity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gate::Errno;
+    use proptest::prelude::*;
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+    use crate::error::{Purpose, Result};
+    use crate::finding::{Method, ReportedValue, Source, Value};
+    use crate::names::Kind;
+
+    fn encoded_and_decoded<T: Serialize + DeserializeOwned>(it: &T) -> Option<T> {
+        let bytes = postcard::to_allocvec(it).unwrap();
+        let (same, left) = postcard::take_from_bytes(&bytes).ok()?;
+        assert!(left.is_empty());
+        Some(same)
+    }
+
+    #[test]
+    fn a_report_survives_encoding() {
+        let why = Error::Call {
+            action: Purpose::Write,
+            errno: Errno::ENOSPC,
+        };
+        let values = [
+            Value::Number(f64::NEG_INFINITY),
+            Value::Range(1.5, 2.0),
+            Value::List(vec![1, u64::MAX]),
+            Value::Holds(true),
+        ];
+        let known = values.map(|value| {
+            let method = Method::DeviceReads {
+                errno: Errno::EOPNOTSUPP,
+                mebibytes: 3,
+                usual: u64::MAX,
+                agreeing: 2,
+            };
+            Finding::known(Quantity::Cluster, value, 0.5, method)
+                .by_time()
+                .with_trials(3)
+                .compared_with(
+                    Some(ReportedValue::new(4096_u64, Source::File("ä".to_owned()))),
+                    0.0,
+                )
+        });
+        let found = known.into_iter().chain([
+            Finding::unknown(Quantity::All(Experiment::Gates), why.clone()),
+            Finding::unknown(Quantity::CacheCapacity, Error::CgroupRefused(Errno::EROFS)),
+        ]);
+        let report = ProbeReport {
+            fstype: Some(b"fuse.\xff".to_vec()),
+            measured: found
+                .map(|finding| MeasuredFinding {
+                    finding,
+                    seconds: 0.125,
+                    io_bytes: IoBytes {
+                        read: 1,
+                        written: u64::MAX,
+                    },
+                })
+                .collect(),
+            prices: Some(vec![Price {
+                call: Call::Create,
+                warm: true,
+                threads: 2,
+                ns: 0.5,
+                low: 0.25,
+                high: 1e300,
+                calls: 7,
+            }]),
+            series: vec![Series {
+                runs: vec![1, 4],
+                ..Series::from_trials(Kind::Passes, 4096, vec![vec![1.0, 0.1]; 3])
+            }],
+            stopped: Some(Error::ProcessEnded { signal: Some(9) }),
+        };
+        assert_eq!(encoded_and_decoded(&report).as_ref(), Some(&report));
+        assert_eq!(
+            encoded_and_decoded(&ProbeReport::default()),
+            Some(ProbeReport::default())
+        );
+        assert_eq!(
+            encoded_and_decoded(&why).unwrap().refusal(),
+            Some((gate::Gate::Pwrite64, Errno::ENOSPC))
+        );
+        let samples: Result<Vec<(u64, f64)>> = Ok(vec![(1, 10.0), (2, 20.0)]);
+        assert_eq!(encoded_and_decoded(&samples), Some(samples));
+        assert_eq!(
+            encoded_and_decoded(&Err::<u8, _>(Error::Interrupted)),
+            Some(Err(Error::Interrupted))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = postcard::from_bytes::<ProbeReport>(&bytes);
+            let _ = postcard::from_bytes::<Result<Vec<(u64, f64)>>>(&bytes);
+        }
+    }
+}

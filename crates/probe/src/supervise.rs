@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use base::log::Log;
 use gate::Tally;
 use gate::fs::{AtFlags, CWD, Open, StatxMask, openat};
 use gate::long::statx_long;
@@ -15,7 +16,6 @@ use gate::process::{Child, ProcessEnd, SharedWords};
 use crate::activity::{Activity, Check};
 use crate::error::{Error, Purpose, Result};
 use crate::finding::or_unknown;
-use crate::log::Log;
 use crate::names::{Experiment, Quantity};
 use crate::report::{MeasuredFinding, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};

@@ -8,11 +8,12 @@
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use base::Warning;
 use base::directory::numbers;
+use base::log::Log;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
 use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, openat, readlinkat, statx};
 use gate::long::c_string;
@@ -20,6 +21,7 @@ use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Tally};
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::bill::{Holder, InodeSums, Item, ItemKind, Remedy, Unit};
 use crate::error::WarningKind;
@@ -42,8 +44,7 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Op
     /// Maximum number of abandoned searches: each costs seconds.
     const MOST_STUCK: usize = 8;
     let pids = numbers_in(b"/proc");
-    let board = SharedWords::new(ScanProgress::WORDS).map(|words| ScanProgress { words });
-    let (Ok(pids), Ok(board)) = (pids, board) else {
+    let (Ok(pids), Ok(board)) = (pids, ScanProgress::new()) else {
         warnings.push(Warning::general(WarningKind::NoProcesses));
         return OpenDeletedFiles::default();
     };
@@ -68,8 +69,9 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Op
         let kind = WarningKind::Processes(unreadable as usize);
         warnings.push(Warning::general(kind));
     }
-    let mut files: HashMap<(Dev, u64), DeletedFile> = HashMap::new();
-    for found in board.records() {
+    let mut files: HashMap<((u32, u32), u64), DeletedFile> = HashMap::new();
+    let mut at = 0;
+    while let Some(found) = board.files.read::<DeletedRecord>(&mut at) {
         let id = (found.dev, found.ino);
         let (pid, fd) = (found.pid, found.fd);
         let file = match files.entry(id) {
@@ -98,122 +100,52 @@ pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Op
 }
 
 /// A deleted file that one process holds open.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Serialize, Deserialize)]
 struct DeletedRecord {
     pid: u32,
     /// The file descriptor of a regular file; `None` for a mapping, and for other types of files.
     fd: Option<u32>,
-    /// The device number of the file; on btrfs, that of its subvolume.
-    dev: Dev,
+    /// The major and minor device number of the file; on btrfs, those of its subvolume.
+    dev: (u32, u32),
     ino: u64,
     blocks: u64,
     owner: u32,
-    ctime: Time,
+    /// Seconds and nanoseconds.
+    ctime: (i64, u32),
     path: Vec<u8>,
-}
-
-impl DeletedRecord {
-    /// Number of 64-bit words before the path in a record.
-    const HEAD: usize = 9;
-    /// The word of a record without a file descriptor.
-    const NO_FD: u64 = u64::MAX;
-
-    fn to_words(&self) -> Vec<u64> {
-        let path = self.path.chunks(8).map(|bytes| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            u64::from_ne_bytes(word)
-        });
-        let head: [u64; DeletedRecord::HEAD] = [
-            self.path.len() as u64,
-            self.pid.into(),
-            self.fd.map_or(DeletedRecord::NO_FD, u64::from),
-            u64::from(self.dev.major) << 32 | u64::from(self.dev.minor),
-            self.ino,
-            self.blocks,
-            self.owner.into(),
-            self.ctime.sec.cast_unsigned(),
-            self.ctime.nsec.into(),
-        ];
-        head.into_iter().chain(path).collect()
-    }
-
-    /// Decodes the first record, and advances `words` past it.
-    fn parse(words: &mut &[u64]) -> Option<DeletedRecord> {
-        let (head, rest) = words.split_first_chunk::<{ DeletedRecord::HEAD }>()?;
-        let [len, pid, fd, dev, ino, blocks, owner, sec, nsec] = *head;
-        let len = usize::try_from(len).ok()?;
-        let (path, rest) = rest.split_at_checked(len.div_ceil(8))?;
-        *words = rest;
-        let mut path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        path.truncate(len);
-        Some(DeletedRecord {
-            pid: pid as u32,
-            fd: (fd != DeletedRecord::NO_FD).then_some(fd as u32),
-            dev: Dev::new((dev >> 32) as u32, dev as u32),
-            ino,
-            blocks,
-            owner: owner as u32,
-            ctime: Time::new(sec.cast_signed(), nsec as u32),
-            path,
-        })
-    }
 }
 
 /// Memory that the searching child process shares: its position, its system calls, and the files
 /// found.
 struct ScanProgress {
     words: SharedWords,
+    /// A [`DeletedRecord`] for each file. Files that do not fit are not accounted for.
+    files: Log,
 }
 
 impl ScanProgress {
-    /// Size of the buffer for records of deleted files, in words of 64 bits. Files that do not fit
-    /// are not accounted for.
-    const RECORDS: usize = 512 << 10;
-    const TALLY: usize = 3;
-    const HEAD: usize = ScanProgress::TALLY + Tally::WORDS;
-    const WORDS: usize = ScanProgress::HEAD + ScanProgress::RECORDS;
+    const TALLY: usize = 2;
+
+    fn new() -> gate::Result<ScanProgress> {
+        /// Size of the log in words of 64 bits.
+        const ROOM: usize = 512 << 10;
+        Ok(ScanProgress {
+            words: SharedWords::new(ScanProgress::TALLY + Tally::WORDS)?,
+            files: Log::new(ROOM)?,
+        })
+    }
 
     /// Number of processes that the last child has begun to examine.
     fn at(&self) -> usize {
         self.words[0].load(Relaxed) as usize
     }
 
-    /// The length of the records in words.
-    fn used(&self) -> &AtomicU64 {
+    fn unreadable(&self) -> &AtomicU64 {
         &self.words[1]
     }
 
-    fn unreadable(&self) -> &AtomicU64 {
-        &self.words[2]
-    }
-
     fn tally(&self) -> &[AtomicU64] {
-        &self.words[ScanProgress::TALLY..ScanProgress::HEAD]
-    }
-
-    fn put(&self, found: &DeletedRecord) {
-        let words = found.to_words();
-        let used = self.used().load(Relaxed) as usize;
-        if let Some(room) = self.words[ScanProgress::HEAD..].get(used..used + words.len()) {
-            room.iter()
-                .zip(&words)
-                .for_each(|(to, word)| to.store(*word, Relaxed));
-            self.used().store((used + words.len()) as u64, Release);
-        }
-    }
-
-    fn records(&self) -> impl Iterator<Item = DeletedRecord> {
-        let used = self.used().load(Acquire) as usize;
-        let words = self.words[ScanProgress::HEAD..].iter().take(used);
-        let words: Vec<u64> = words.map(|word| word.load(Relaxed)).collect();
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let mut rest = words.get(at..)?;
-            let found = DeletedRecord::parse(&mut rest)?;
-            at = words.len() - rest.len();
-            Some(found)
-        })
+        &self.words[ScanProgress::TALLY..]
     }
 
     /// Waits for the end of a child's search; returns false if the child was abandoned because it
@@ -262,12 +194,13 @@ struct DeletedFile {
 
 impl DeletedFile {
     fn new(found: DeletedRecord) -> DeletedFile {
+        let (sec, nsec) = found.ctime;
         DeletedFile {
             item: Item {
                 path: Some(found.path),
                 ino: Some(found.ino),
                 owner: Some(found.owner),
-                since: Some(found.ctime),
+                since: Some(Time { sec, nsec }),
                 ..Item::new(ItemKind::Deleted, signed(found.blocks.saturating_mul(512)))
             },
             pids: BTreeMap::new(),
@@ -399,14 +332,14 @@ impl Search<'_> {
         if let Ok(found) = found.as_ref()
             && found.nlink == 0
         {
-            self.board.put(&DeletedRecord {
+            self.board.files.write(&DeletedRecord {
                 pid,
                 fd: fd.filter(|_| found.file_type == FileType::Regular),
-                dev: found.dev,
+                dev: (found.dev.major, found.dev.minor),
                 ino: found.ino,
                 blocks: found.blocks,
                 owner: found.uid,
-                ctime: found.ctime,
+                ctime: (found.ctime.sec, found.ctime.nsec),
                 path: path.to_vec(),
             });
         }
@@ -517,35 +450,6 @@ mod tests {
         assert_eq!(unit(&format!("0::{user}/init.scope\n")), None);
         assert_eq!(unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
         assert_eq!(unit("0::/\n"), None);
-    }
-
-    #[test]
-    fn records_are_passed_on_in_words() {
-        let found = |path: &[u8]| DeletedRecord {
-            pid: 7,
-            fd: (!path.is_empty()).then_some(u32::MAX),
-            dev: Dev::new(0xfd, 0x12_3456),
-            ino: u64::MAX,
-            blocks: 8,
-            owner: 1000,
-            ctime: Time::new(-1, 999),
-            path: path.to_vec(),
-        };
-        let board = ScanProgress {
-            words: SharedWords::new(ScanProgress::WORDS).unwrap(),
-        };
-        let all = [
-            found(b""),
-            found(b"/a\xffb"),
-            found(b"12345678"),
-            found(&[b'x'; 99]),
-        ];
-        all.iter().for_each(|found| board.put(found));
-        assert!(board.records().eq(all));
-        // A record that does not fit is dropped.
-        board.put(&found(&vec![b'y'; ScanProgress::RECORDS * 8]));
-        assert_eq!(board.records().count(), 4);
-        assert_eq!(DeletedRecord::parse(&mut &[u64::MAX; 9][..]), None);
     }
 
     #[test]

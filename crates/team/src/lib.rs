@@ -94,14 +94,15 @@ pub fn writes_to_launcher() -> bool {
     is_set("OMPI_COMM_WORLD_RANK") || launched_rank().is_some() && !is_set("SLURM_PTY_PORT")
 }
 
-/// A team of a single process that no launcher started.
-#[derive(Clone, Copy, Debug)]
-pub struct SingleProcess;
-
-/// The only rank of an MPI job. It does not call MPI, so several programs can run in such a job one
-/// after the other; a second `MPI_Init_thread` fails.
-#[derive(Clone, Copy, Debug)]
-pub struct SingleRank;
+/// A team of a single process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SingleProcess {
+    /// No launcher started the process.
+    NoJob,
+    /// The only rank of an MPI job. It does not call MPI, so several programs can run in such a job
+    /// one after the other; a second `MPI_Init_thread` fails.
+    OnlyRank,
+}
 
 impl Team for SingleProcess {
     fn rank(&self) -> usize {
@@ -113,35 +114,13 @@ impl Team for SingleProcess {
     }
 
     fn is_job(&self) -> bool {
-        false
+        *self == SingleProcess::OnlyRank
     }
 
     fn barrier(&self) {}
 
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         vec![bytes.to_vec()]
-    }
-
-    fn send(&self, _to: usize, _bytes: &[u8]) {}
-
-    fn receive(&self) -> Option<(usize, Vec<u8>)> {
-        None
-    }
-}
-
-impl Team for SingleRank {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        1
-    }
-
-    fn barrier(&self) {}
-
-    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        SingleProcess.all_gather(bytes)
     }
 
     fn send(&self, _to: usize, _bytes: &[u8]) {}
@@ -212,8 +191,8 @@ mod tests {
         type Failing = Result<u32, (Vec<u8>, u64)>;
         let error = (b"/a\xff".to_vec(), 7);
         let failed: Failing = Err(error.clone());
-        assert_eq!(agree(&SingleProcess, Failing::Ok(7)), Ok(7));
-        assert_eq!(agree(&SingleProcess, failed.clone()), failed);
+        assert_eq!(agree(&SingleProcess::NoJob, Failing::Ok(7)), Ok(7));
+        assert_eq!(agree(&SingleProcess::NoJob, failed.clone()), failed);
         let sent = |failed: &Failing| encode(&failed.as_ref().err());
         let team = FakeTeam(vec![sent(&Ok(1)), sent(&failed)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
@@ -226,7 +205,7 @@ mod tests {
 
     #[test]
     fn each_rank_gets_the_values_of_all() {
-        assert_eq!(share(&SingleProcess, [1, u64::MAX]), [[1, u64::MAX]]);
+        assert_eq!(share(&SingleProcess::NoJob, [1, u64::MAX]), [[1, u64::MAX]]);
         let value = |path: &[u8], n| (path.to_vec(), Some(n));
         let sent = encode(&vec![value(b"/b", 2)]);
         let team = FakeTeam(vec![sent, encode(&vec![(); 0])]);

@@ -142,46 +142,30 @@ impl Comparison {
     }
 }
 
-/// A [`Summary`] that publishes the number of entries to another process during the walk.
-struct CountingSummary<'a> {
-    summary: &'a Summary,
-    entries: &'a AtomicU64,
-}
-
-impl Sink for CountingSummary<'_> {
+/// Counts the entries of a walk. In shared memory, the number is known to another process during
+/// the walk.
+impl Sink for AtomicU64 {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new((self.summary.worker(), self.entries))
+        Box::new(self)
     }
 
     fn wants_paths(&self) -> bool {
-        self.summary.wants_paths()
+        false
     }
 }
 
-impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
-    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        self.0.take(dir, entries);
-        self.1.fetch_add(entries.len() as u64, Relaxed);
+impl Worker for &AtomicU64 {
+    fn take(&mut self, _dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.fetch_add(entries.len() as u64, Relaxed);
     }
 }
 
-/// Walks once by one engine. If the walk is stopped, the error has the number of entries so far.
+/// Walks once by one engine. With `counts`, also counts the entries of each directory, for a single
+/// DIR. If the walk is stopped, the error has the number of entries so far.
 ///
 /// # Errors
 /// If the child process cannot be created.
 pub fn run(
-    options: &WalkOptions,
-    engine: EngineKind,
-    bounds: &Bounds,
-) -> gate::Result<Result<ChildRun<EngineWalk>, (NoRun, u64)>> {
-    run_counting(options, engine, bounds, None)
-}
-
-/// Like [`run`]; with `counts`, also counts the entries of each directory, for a single DIR.
-///
-/// # Errors
-/// If the child process cannot be created.
-pub fn run_counting(
     options: &WalkOptions,
     engine: EngineKind,
     bounds: &Bounds,
@@ -197,10 +181,7 @@ pub fn run_counting(
     };
     let run = run_in_child(bounds, || {
         let (summary, diagnostics) = (Summary::default(), Diagnostics::default());
-        let sink = CountingSummary {
-            summary: &summary,
-            entries,
-        };
+        let sink = SinkPair(&summary, entries);
         let dir = options.dirs.first().map_or(&b""[..], |dir| dir);
         let directories = counts.map(|counts| CountingDirectories::new(counts, dir));
         match &directories {
@@ -258,7 +239,7 @@ pub fn compare(
         let mut runs = Vec::with_capacity(engines.len());
         for engine in engines.clone() {
             tick(engine.name(), trial);
-            match run(options, engine, bounds).map_err(Error::Process)? {
+            match run(options, engine, bounds, None).map_err(Error::Process)? {
                 Ok(run) => runs.push(run),
                 Err((why, entries)) => {
                     engines.retain(|&other| other != engine);
@@ -303,7 +284,7 @@ fn walk_again(
     let mut again = Vec::new();
     for walk in walks.iter().filter(|_| !is_same) {
         // A repeated walk that is stopped leaves `is_steady` unknown.
-        again.extend(run(options, walk.result.engine, bounds).map_err(Error::Process)?);
+        again.extend(run(options, walk.result.engine, bounds, None).map_err(Error::Process)?);
     }
     Ok(again)
 }

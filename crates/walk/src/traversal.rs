@@ -110,7 +110,7 @@ pub fn walk(
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
-    walk_together(options, sink, diagnostics, &SingleProcess)
+    walk_together(options, sink, diagnostics, &SingleProcess::NoJob)
 }
 
 /// Walks each directory together with all ranks; the entries of each rank go to its own sink. The

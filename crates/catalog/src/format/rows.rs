@@ -44,9 +44,8 @@ pub struct RowUpdates {
 pub struct CatalogDraft {
     encoder: Encoder,
     out: CatalogOutput,
-    snapshot: Option<SnapshotRecord>,
-    archive: Option<ArchiveId>,
-    gone_mounts: Vec<GoneMount>,
+    /// What is recorded besides the rows.
+    about: About,
 }
 
 impl CatalogDraft {
@@ -56,32 +55,29 @@ impl CatalogDraft {
         Ok(CatalogDraft {
             encoder,
             out,
-            snapshot: None,
-            archive: None,
-            gone_mounts: Vec::new(),
+            about: About::default(),
         })
     }
 
     /// Records the id of the archive.
     #[must_use]
-    pub fn with_archive(self, id: ArchiveId) -> CatalogDraft {
-        let archive = Some(id);
-        CatalogDraft { archive, ..self }
+    pub fn with_archive(mut self, id: ArchiveId) -> CatalogDraft {
+        self.about.archive = Some(id);
+        self
     }
 
     /// Records the mounts that have disappeared.
     #[must_use]
-    pub fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> CatalogDraft {
-        CatalogDraft {
-            gone_mounts,
-            ..self
-        }
+    pub fn with_gone_mounts(mut self, gone_mounts: Vec<GoneMount>) -> CatalogDraft {
+        self.about.gone_mounts = gone_mounts;
+        self
     }
 
     /// Records the snapshot made of the rows.
     #[must_use]
-    pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> CatalogDraft {
-        CatalogDraft { snapshot, ..self }
+    pub fn with_snapshot(mut self, snapshot: Option<SnapshotRecord>) -> CatalogDraft {
+        self.about.snapshot = snapshot;
+        self
     }
 
     /// Writes the rows that `keep` selects. For each row group in order, `next` waits until its
@@ -103,9 +99,7 @@ impl CatalogDraft {
         let CatalogDraft {
             encoder,
             out,
-            snapshot,
-            archive,
-            gone_mounts,
+            about,
         } = self;
         let groups = Groups {
             rows,
@@ -160,10 +154,8 @@ impl CatalogDraft {
             complete,
             options,
             parts,
-            snapshot: snapshot.filter(|_| complete),
-            archive,
-            gone_mounts,
-            ..About::default()
+            snapshot: about.snapshot.filter(|_| complete),
+            ..about
         })
     }
 }

@@ -139,8 +139,7 @@ fn walk_once(
             ..step.bounds()
         };
         counts.clear();
-        let ran =
-            walk::compare::run_counting(options, by, &bounds, Some(counts)).map_err(no_process)?;
+        let ran = walk::compare::run(options, by, &bounds, Some(counts)).map_err(no_process)?;
         let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
         if let Err((NoRun::Moved(moved, _), _)) = ran {
             bytes = bytes.max(moved);
@@ -217,7 +216,7 @@ fn part(
             bytes: Some(Cell::new(left / 2)),
             ..bounds.clone()
         };
-        let ran = walk::compare::run(&upper, EngineKind::Stat, &half).map_err(no_process)?;
+        let ran = walk::compare::run(&upper, EngineKind::Stat, &half, None).map_err(no_process)?;
         bounds.bytes = half
             .bytes
             .map(|rest| Cell::new(left - left / 2 + rest.get()));

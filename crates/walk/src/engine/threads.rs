@@ -81,7 +81,7 @@ const MANY_TASKS: usize = 8192;
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         // Ignore the result: only a walk with other ranks starts a thread here, which could fail.
-        let _ = walk_together(job, &SingleProcess, 0, false);
+        let _ = walk_together(job, &SingleProcess::NoJob, 0, false);
         Ok(())
     }
 }

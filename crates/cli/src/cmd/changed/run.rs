@@ -91,6 +91,5 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     // Replace the catalog only after the output is written, so that a failed run can be repeated.
     update.map(|sealed| sealed.publish()).transpose()?;
-    out.warn(&report.warnings);
-    Ok(report.warnings.len())
+    Ok(out.warn(&report.warnings))
 }

@@ -51,8 +51,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     warnings.extend(wanted.missing());
     printer.end(&identities, &warnings)?;
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 fn list_dumps(state: &[u8], out: &Out) -> Outcome {

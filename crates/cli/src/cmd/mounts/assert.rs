@@ -57,8 +57,7 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
         };
         out.envelope(SCHEMA, result, &warnings)?;
     }
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 /// Reads whether a path is the root of a mount, without waiting for the server of that mount.

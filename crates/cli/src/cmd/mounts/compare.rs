@@ -67,8 +67,7 @@ pub(super) fn run(
         );
         out.data([table, ratios, profiles].concat())?;
     }
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The output of `fathom mounts --compare`, in the form of Tables 2 to 4 and Figures 2, 3, 7, 9 and
 //! 10 of the papers of 1988.
 
-use account::figures::{Figure, times_of_runs};
+use account::figures::{Figure, figures_of_runs};
 use base::child::NoRun;
 use base::runs::{Stats, Times, median};
 use mounts::compare::{Comparison, MethodRuns};
@@ -31,13 +31,8 @@ json_object!(Json<'_, MethodRuns>, |it| {
 
 /// Times and calls of each method, from which `fathom compare` makes its tables.
 pub(crate) fn figures(methods: &[MethodRuns]) -> Vec<Figure> {
-    let figures = methods.iter().flat_map(|it| {
-        let name = it.method.name();
-        let calls = it.profile.calls() as f64;
-        let calls = Figure::exact(format!("{name} calls"), calls, "calls");
-        times_of_runs(name, &it.runs).into_iter().chain([calls])
-    });
-    figures.collect()
+    let figures = |it: &MethodRuns| figures_of_runs(it.method.name(), &it.runs, it.profile.calls());
+    methods.iter().flat_map(figures).collect()
 }
 
 /// The pairs of methods whose ratios are printed: a method, a faster method, and the papers' table

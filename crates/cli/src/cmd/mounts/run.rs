@@ -90,8 +90,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         took,
         out,
     )?;
-    out.warn(&report.warnings);
-    let warnings = report.warnings.len();
+    let warnings = out.warn(&report.warnings);
     // The process is about to end: freeing tens of thousands of mounts would take as long as
     // printing them.
     std::mem::forget(report);

@@ -70,16 +70,19 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             write_plot(dir, &name, &plot)?;
         }
     }
-    if out.json {
-        let figures = Some(show::figures(&document));
-        out.measured(SCHEMA, &document, figures, &report.warnings)?;
-    } else if let Some(searches) = document.searches()
-        && (out.verbose || has_extensions(args) || team.size() > 1)
-    {
-        out.data(show::tables(&searches, out.table_style()).as_bytes())?;
-    }
-    out.warn(&report.warnings);
-    Ok(report.warnings.len())
+    let figures = Some(show::figures(&document));
+    out.report_measured(
+        SCHEMA,
+        &document,
+        figures,
+        &report.warnings,
+        || match document.searches() {
+            Some(searches) if out.verbose || has_extensions(args) || team.size() > 1 => {
+                out.data(show::tables(&searches, out.table_style()).as_bytes())
+            }
+            _ => Ok(()),
+        },
+    )
 }
 
 fn options(args: &Args) -> Result<PathwalkOptions, Error> {

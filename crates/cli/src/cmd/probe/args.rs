@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
+use probe::Experiment;
 
 use crate::args::help::{EXIT, ending, first};
-use crate::args::values::{cache_limit, seconds, size};
+use crate::args::values::{cache_limit, choice, seconds, size};
 
 const EXAMPLES: &str = "\
 fathom probe /srv  # all experiments, at most 1 GiB of reads and writes
@@ -15,6 +17,22 @@ fathom probe /srv gates --json  # the price of each system call, as JSON
 fathom probe /srv --plot figs --csv figs  # figures and samples, into an existing directory
 fathom probe --replay figs/extent-syncs-1048576.csv  # evaluate saved samples again
 fathom probe /srv cache --method paper  # read a file twice, as the paper does";
+
+const EXPERIMENTS: &str = "\
+timer      Resolution, cost and drift of the clocks
+block      Allocation unit, page-cache granule, direct I/O alignment
+readahead  Readahead windows
+cache      Capacity of the page cache
+extent     Extents of a file, and fragmentation of free space
+gates      Price of each system call: cached and uncached, on one thread and on all processors
+all        All experiments";
+
+/// An experiment; `None` for all.
+pub(crate) type ChosenExperiment = Option<Experiment>;
+
+fn experiment() -> impl TypedValueParser<Value = ChosenExperiment> {
+    choice(EXPERIMENTS, Experiment::ALL, Experiment::name)
+}
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]
@@ -26,8 +44,8 @@ pub(crate) struct Probe {
     #[arg(conflicts_with = "replay")]
     pub(crate) dir: Option<OsString>,
     /// The experiments to run [default: all]
-    #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
-    pub(crate) experiments: Vec<Experiment>,
+    #[arg(value_name = "EXPERIMENT", conflicts_with = "replay", value_parser = experiment())]
+    pub(crate) experiments: Vec<ChosenExperiment>,
 
     /// Read and write at most SIZE bytes, such as 64M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Limits")]
@@ -63,24 +81,6 @@ pub(crate) struct Probe {
     /// FILE was written by --csv, or has the samples of the paper in the same format.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay: Option<OsString>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Experiment {
-    /// Resolution, cost and drift of the clocks
-    Timer,
-    /// Allocation unit, page-cache granule, direct I/O alignment
-    Block,
-    /// Readahead windows
-    Readahead,
-    /// Capacity of the page cache
-    Cache,
-    /// Extents of a file, and fragmentation of free space
-    Extent,
-    /// Price of each system call: cached and uncached, on one thread and on all processors
-    Gates,
-    /// All experiments
-    All,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

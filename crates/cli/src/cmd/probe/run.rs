@@ -5,19 +5,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use ::show::figure::Plot;
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use gate::fs::Open;
 use probe::{
-    CacheOptions, Limits, MeasuredFinding, ProbeOptions, ProbeReport, Quantity, Series, Value,
-    evaluate,
+    CacheOptions, Experiment, Limits, MeasuredFinding, ProbeOptions, ProbeReport, Quantity, Series,
+    Value, evaluate,
 };
 
 use super::show::{
     Report, brief, figures_of_findings, figures_of_prices, methods::hint, plots, prices_csv,
     slow_clock, warnings,
 };
-use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
+use crate::cmd::probe::args::{CacheMethod, ChosenExperiment, Probe as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::{Out, publish};
@@ -55,23 +53,18 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         if let Some(svg) = &prices {
             write_output(into, "gates-prices.svg", svg.as_bytes())?;
         }
-        let is_drawn = |one: &probe::Experiment| {
+        let is_drawn = |one: &Experiment| {
             let mut series = report.series.iter();
             series.any(|series| series.kind.experiment() == *one)
-                || *one == probe::Experiment::Gates && prices.is_some()
+                || *one == Experiment::Gates && prices.is_some()
         };
-        let named = args
-            .experiments
-            .iter()
-            .filter(|one| **one != Experiment::All);
-        let named: Vec<Experiment> = named.copied().collect();
-        if !named.is_empty() {
-            for one in experiments(&named).iter().filter(|one| !is_drawn(one)) {
-                out.note(format_args!(
-                    "no plot of {}: it has no series of samples; --csv writes what it has",
-                    one.name()
-                ));
-            }
+        let is_named = |one: &&Experiment| args.experiments.contains(&Some(**one));
+        let named = Experiment::ALL.iter().filter(is_named);
+        for one in named.filter(|one| !is_drawn(one)) {
+            out.note(format_args!(
+                "no plot of {}: it has no series of samples; --csv writes what it has",
+                one.name()
+            ));
         }
     }
     let shown = Report {
@@ -96,29 +89,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     {
         out.note(slow_clock(*ns));
     }
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 /// Refuses options that would have no effect.
 fn refuse_unused(args: &Args) -> Result<(), Error> {
-    let dir = args.dir.as_deref();
-    let experiment = dir.and_then(|dir| Experiment::from_str(dir.to_str()?, false).ok());
-    if let (Some(experiment), Some(dir)) = (experiment, dir)
-        && gate::long::open_long(dir.as_bytes(), Open::PATH).is_err()
+    let is_experiment = |name: &&str| {
+        let mut names = Experiment::ALL.map(Experiment::name).into_iter();
+        *name == "all" || names.any(|one| one == *name)
+    };
+    let dir = args.dir.as_deref().and_then(OsStr::to_str);
+    if let Some(name) = dir.filter(is_experiment)
+        && gate::long::open_long(name.as_bytes(), Open::PATH).is_err()
     {
-        let name = experiment.to_possible_value();
-        let name = name.as_ref().map_or("", PossibleValue::get_name);
         let hint = format!("give DIR first: fathom probe DIR {name}");
         return Err(Error::new(format!(
             "'{name}' is an experiment, and there is no such directory"
         ))
         .with_hint(&hint));
     }
-    let chosen = &args.experiments[..];
-    let fills_cache = chosen.is_empty()
-        || chosen.contains(&Experiment::All)
-        || chosen.contains(&Experiment::Cache);
+    let fills_cache = experiments(&args.experiments).contains(&Experiment::Cache);
     let given = [
         (args.cache_limit.is_some(), "--cache-limit"),
         (args.method == CacheMethod::Paper, "--method"),
@@ -170,16 +160,11 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<ProbeReport, Error> {
     report.map_err(|why| Error::read("cannot probe", dir, why.to_string(), hint(&why)))
 }
 
-fn experiments(chosen: &[Experiment]) -> Vec<probe::Experiment> {
-    let all = probe::Experiment::ALL.iter().copied();
-    if chosen.is_empty() || chosen.contains(&Experiment::All) {
-        return all.collect();
-    }
-    let names = chosen.iter().filter_map(Experiment::to_possible_value);
-    let names: Vec<_> = names.collect();
-    let is_chosen =
-        |one: &probe::Experiment| names.iter().any(|name| name.get_name() == one.name());
-    all.filter(is_chosen).collect()
+fn experiments(chosen: &[ChosenExperiment]) -> Vec<Experiment> {
+    let is_all = chosen.is_empty() || chosen.contains(&None);
+    let mut all = Experiment::ALL.to_vec();
+    all.retain(|one| is_all || chosen.contains(&Some(*one)));
+    all
 }
 
 fn replay(path: &[u8]) -> Result<ProbeReport, Error> {

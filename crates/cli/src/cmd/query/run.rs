@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth,
         is_exclusive: false,
         is_all: predicates.is_all(),
-        team: &SingleProcess,
+        team: &SingleProcess::NoJob,
     };
     args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;

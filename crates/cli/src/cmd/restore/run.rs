@@ -342,8 +342,7 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
     let mut stdout = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let warning = write_file(&recorded, path, &mut stdout)?;
     let warnings: Vec<_> = warning.into_iter().collect();
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 /// The archives that restore the last dump started at or before a time; without a time, the last

@@ -33,8 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         // statfs(2) suffices, also for a file and for a file system of the kernel.
         let (capacity, fstype) = read_capacity(dir, deadline)?;
         let above = threshold_warnings(dir, &fstype, &capacity, most);
-        out.warn(&above);
-        return Ok(above.len());
+        return Ok(out.warn(&above));
     }
     let view = ExaminedMount::of_directory(dir, deadline)?;
     let diagnostics = Diagnostics::default();
@@ -47,8 +46,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(above) = &above
         && is_quiet
     {
-        out.warn(above);
-        return Ok(above.len());
+        return Ok(out.warn(above));
     }
     let seconds = start.elapsed().as_secs_f64();
     let users = Users::read();

@@ -164,8 +164,7 @@ fn print(
             return Ok(warnings.len()); // the summary lists the warnings
         }
     }
-    out.warn(&warnings);
-    Ok(warnings.len())
+    Ok(out.warn(&warnings))
 }
 
 /// Notes that the default page file cannot be written.

@@ -174,8 +174,7 @@ impl OutputRequest<'_> {
                 Ok(())
             })
         })?;
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+        Ok(out.warn(&emitted.warnings))
     }
 
     /// Prints the groups of `--group-by`.
@@ -297,8 +296,7 @@ impl OutputRequest<'_> {
         })?;
         source.note(&totals, &emitted, out);
         note_ranks(None, emitted.kept, out);
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+        Ok(out.warn(&emitted.warnings))
     }
 
     /// Prints `--format du`.
@@ -325,25 +323,20 @@ impl OutputRequest<'_> {
             let directories = usage.directories(self.max_depth, order, self.args.top);
             Box::new(directories.filter(move |it| is_all || it.sums.inodes > 0))
         };
-        let directories = Directories(&directories);
-        if out.json {
-            let totals = totals.totals();
-            let result = Walk {
-                totals: Some((&totals, emitted.seconds)),
-                parts: &emitted.parts,
-                usage: Some(directories),
-                ..Walk::default()
-            };
-            let figures = result.figures();
-            out.measured(self.schema, result, figures, &emitted.warnings)?;
-        } else {
-            let style = out.table_style();
+        let totals = totals.totals();
+        let result = Walk {
+            totals: Some((&totals, emitted.seconds)),
+            parts: &emitted.parts,
+            usage: Some(Directories(&directories)),
+            ..Walk::default()
+        };
+        let figures = result.figures();
+        out.report_measured(self.schema, result, figures, &emitted.warnings, || {
+            let (directories, style) = (Directories(&directories), out.table_style());
             out.text_pieces(|put| {
                 show::write_usage(&directories, self.is_exclusive, style, put);
-            })?;
-        }
-        out.warn(&emitted.warnings);
-        Ok(emitted.warnings.len())
+            })
+        })
     }
 
     /// The order of `--format du`. With `--top`, the largest directories are those that free or
@@ -369,8 +362,7 @@ fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
     wanted.progress &= !out.on_terminal();
     let emitted = source.emit(&output, wanted)?;
     output.end()?;
-    out.warn(&emitted.warnings);
-    Ok(emitted.warnings.len())
+    Ok(out.warn(&emitted.warnings))
 }
 
 /// Prints `--format ncdu`.
@@ -382,8 +374,7 @@ fn export(source: &dyn Source, out: &Out) -> Outcome {
     let tree = Ncdu::default();
     let emitted = source.emit(&tree, out.messages())?;
     tree.write(Moment::now().time(), out)?;
-    out.warn(&emitted.warnings);
-    Ok(emitted.warnings.len())
+    Ok(out.warn(&emitted.warnings))
 }
 
 /// Warnings about files that the column EXCLUSIVE of `--format du` omits, because their extents

@@ -30,7 +30,7 @@ use crate::ranks::{self, agree, reported_by_first, start_together};
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let request = prepare(args, out);
     let team: Box<dyn Team> = match args.shard {
-        Some(_) => Box::new(SingleProcess), // each process has a shard of its own
+        Some(_) => Box::new(SingleProcess::NoJob), // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
     args.mode.apply();
@@ -208,7 +208,7 @@ impl Pieces<'_> {
         };
         let both = catalog.as_ref().map(|catalog| SinkPair(chosen, catalog));
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
-        let with_paths = ProgressSink(all);
+        let with_paths = SinkPair(all, &ProgressSink);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
         // If the catalog failed, sealing it below reports the error.

@@ -4,7 +4,7 @@ use ::show::name::printable;
 use ::show::table::{Align, RowColour, Table, TableStyle};
 use ::show::units::{count, duration, plural, ratio, size};
 use ::show::{columns, json_object};
-use account::figures::{Figure, times_of_runs};
+use account::figures::{Figure, figures_of_runs};
 use base::child::NoRun;
 use base::runs::{Stats, median};
 use serde::{Serialize, Serializer};
@@ -115,7 +115,9 @@ impl Walk<'_> {
     /// The figures of each compared engine, or else of the walk; `None` if nothing was walked.
     pub(crate) fn figures(&self) -> Option<Vec<Figure>> {
         if let Some(compare) = self.compare {
-            return Some(compare.engines.iter().flat_map(figures_of_engine).collect());
+            let figures =
+                |it: &EngineRuns| figures_of_runs(it.engine.name(), &it.runs, it.tally.calls());
+            return Some(compare.engines.iter().flat_map(figures).collect());
         }
         let (totals, seconds) = self.totals?;
         let calls = own_calls();
@@ -312,15 +314,6 @@ json_object!(Json<'_, EngineRuns>, |it| {
     "calls_per_entry": calls_per_entry(it),
     "gates": gates(&it.tally),
 });
-
-/// Times and calls of an engine, from which `fathom compare` makes its tables.
-fn figures_of_engine(it: &EngineRuns) -> Vec<Figure> {
-    let name = it.engine.name();
-    let mut figures = times_of_runs(name, &it.runs);
-    let calls = it.tally.calls() as f64;
-    figures.push(Figure::exact(format!("{name} calls"), calls, "calls"));
-    figures
-}
 
 pub(crate) fn calls_per_entry(engine: &EngineRuns) -> f64 {
     engine.tally.calls() as f64 / engine.totals.entries.max(1) as f64

@@ -3,36 +3,28 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gate::sync::Mutex;
-use walk::{Dir, EngineKind, Entry, Fields, MountContext, Sink, Worker};
+use walk::{Dir, Entry, Fields, Sink, Worker};
 
 use super::lines::{Lines, fields, head};
 use crate::args::output::Format;
 use crate::error::Error;
 use crate::out::Out;
 
-/// A sink that requests paths, which the progress line shows.
-pub(super) struct ProgressSink<'a>(pub(super) &'a dyn Sink);
+/// A sink that requests paths, which the progress line shows, and ignores the entries.
+pub(super) struct ProgressSink;
 
-impl Sink for ProgressSink<'_> {
-    fn begin(&self, context: &MountContext<'_>, engine: EngineKind) {
-        self.0.begin(context, engine);
-    }
-
+impl Sink for ProgressSink {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        self.0.worker()
+        Box::new(ProgressSink)
     }
 
     fn fields(&self) -> Fields {
-        self.0.fields()
+        Fields::empty()
     }
+}
 
-    fn wants_shape(&self) -> bool {
-        self.0.wants_shape()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.is_closed()
-    }
+impl Worker for ProgressSink {
+    fn take(&mut self, _dir: &Dir<'_>, _entries: &[Entry<'_>]) {}
 }
 
 /// Prints entries as lines on stdout. Each thread fills its own buffer, so that threads wait for

@@ -46,6 +46,7 @@ fn only_selected_paths_are_restored() {
                 (&["d0/deep/er"][..], 4),
                 (&["./d1/", "d2/f0"], 6),
                 (&["--", "d0"], 7),
+                (&["d1", "./d1", "d1"], 4),
                 (&["."], 15),
             ] {
                 let to = tempfile::tempdir_in(ground).unwrap();

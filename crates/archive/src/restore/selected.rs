@@ -66,10 +66,14 @@ impl SelectedPaths {
     /// A PATH is invalid as a member name.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<SelectedPaths, Error> {
         let mut chosen = SelectedPaths::default();
-        for (at, raw) in paths.iter().enumerate() {
+        for raw in paths {
             let name =
                 clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
             let path = PathArgument::new(raw, name?.path);
+            if chosen.names.contains_key(&path.name) {
+                continue; // `a ./a`
+            }
+            let at = chosen.given.len();
             chosen.patterns.extend(path.pattern.is_some().then_some(at));
             chosen.names.insert(path.name.clone(), at);
             chosen.given.push(path);

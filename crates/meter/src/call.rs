@@ -159,7 +159,7 @@ impl Listener for () {}
 pub struct Command {
     /// The path of the executable, as execve(2) takes it.
     pub program: CString,
-    /// The arguments, beginning with argv[0] as the user gave it.
+    /// The arguments, beginning with `argv[0]` as the user gave it.
     pub args: Vec<CString>,
 }
 

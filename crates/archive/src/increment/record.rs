@@ -69,7 +69,7 @@ pub struct DumpRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) nth: u32,
     /// The archive's name was chosen by fathom, in the state directory, and its
-    /// [catalog](catalog_of) is kept beside it.
+    /// catalog is kept beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_named: bool,
     /// Whether the archive belongs to no dump: the next dump or removal deletes it.

@@ -42,7 +42,7 @@ pub struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// Creates an empty collector. `dirs` has the indexes of the walked sources. `for_catalog` is
-    /// as in [`CollectOptions`](crate::gather::CollectOptions).
+    /// the time at which the walk began, if the result is written to a catalog.
     pub fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,

@@ -8,14 +8,14 @@ use ondisk::pax::Member;
 
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
-use crate::pattern::PathArgument;
+use crate::pattern::{PathArgument, PathArguments};
 use crate::route::Region;
 use crate::warning::WarningKind;
 
 /// Selects members by names or patterns, including everything below them.
 #[derive(Clone, Debug, Default)]
 pub struct MemberSelection {
-    names: Vec<PathArgument>,
+    paths: PathArguments,
     /// Whether members may be lost, because an archive is damaged.
     pub(crate) is_incomplete: bool,
 }
@@ -23,56 +23,41 @@ pub struct MemberSelection {
 impl MemberSelection {
     /// Without names, selects all members.
     pub fn new(given: &[Vec<u8>]) -> MemberSelection {
-        let argument = |name: &Vec<u8>| PathArgument::new(name, plain(name).into_owned());
-        MemberSelection {
-            names: given.iter().map(argument).collect(),
-            is_incomplete: false,
+        let mut wanted = MemberSelection::default();
+        for name in given {
+            wanted.paths.add(name, plain(name).into_owned());
         }
+        wanted
     }
 
     pub(crate) fn is_all(&self) -> bool {
-        self.names.is_empty()
+        self.paths.given.is_empty()
     }
 
     /// Whether a member is selected; marks the names that match.
     pub fn has(&mut self, path: &[u8]) -> bool {
-        if self.names.is_empty() {
-            return true;
-        }
-        let (path, mut is_wanted) = (plain(path), false);
-        for wanted in &mut self.names {
-            let is_met = is_of(&path, wanted);
-            wanted.is_met |= is_met;
-            is_wanted |= is_met;
-        }
-        is_wanted
+        self.is_all() || self.paths.mark(&plain(path))
     }
 
     /// Like [`MemberSelection::has`], without marking the names that match.
     pub(crate) fn includes(&self, path: &[u8]) -> bool {
-        let path = plain(path);
-        self.names.is_empty() || self.names.iter().any(|wanted| is_of(&path, wanted))
+        self.is_all() || self.paths.has(&plain(path))
     }
 
     /// The regions of an archive that can contain selected members; `None` for the whole archive.
     pub(crate) fn regions(&self) -> Option<Vec<Region>> {
-        let regions = self.names.iter().map(|name| Region::tree(name.tree()));
-        (!self.names.is_empty()).then(|| regions.collect())
+        let trees = self.paths.given.iter().map(PathArgument::tree);
+        (!self.is_all()).then(|| trees.map(Region::tree).collect())
     }
 
     /// A warning for each name that no member had.
     pub fn missing(&self) -> impl Iterator<Item = Warning> {
-        let unmet = self.names.iter().filter(|name| !name.is_met);
+        let unmet = self.paths.given.iter().filter(|name| !name.is_met);
         unmet.map(|name| match self.is_incomplete {
             true => Warning::about(&name.given, WarningKind::NotInUndamagedPart),
             false => Warning::about(&name.given, WarningKind::NoSuchMember),
         })
     }
-}
-
-/// Whether a path equals a name, is below it, or matches its pattern.
-fn is_of(path: &[u8], wanted: &PathArgument) -> bool {
-    is_within(path, &wanted.name) || wanted.find(path).is_some()
 }
 
 /// A normalized name relative to a directory: empty for the directory itself, `None` outside it. All

@@ -1,6 +1,72 @@
 //! PATH arguments: names and patterns.
 
+use std::collections::BTreeMap;
+
 use walk::predicate::glob::Glob;
+
+/// PATH arguments, found by the members that they select without comparing each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathArguments {
+    pub(crate) given: Vec<PathArgument>,
+    /// Index in `given` of each normalized PATH, and of each name that was recorded for a pattern.
+    pub(crate) names: BTreeMap<Vec<u8>, usize>,
+    /// Indexes in `given` of PATHs with wildcards.
+    pub(crate) patterns: Vec<usize>,
+}
+
+impl PathArguments {
+    /// Adds a PATH and its normalized name. One of several with the same name is kept: `a ./a`.
+    pub(crate) fn add(&mut self, given: &[u8], name: Vec<u8>) {
+        let path = PathArgument::new(given, name);
+        if self.names.contains_key(&path.name) {
+            return;
+        }
+        let at = self.given.len();
+        self.patterns.extend(path.pattern.is_some().then_some(at));
+        self.names.insert(path.name.clone(), at);
+        self.given.push(path);
+    }
+
+    /// Marks the PATHs that select a normalized name. Returns whether any does.
+    pub(crate) fn mark(&mut self, path: &[u8]) -> bool {
+        let mut is_selected = false;
+        let named = ends(path, b'/').filter_map(|end| self.names.get(&path[..end]));
+        for &at in named {
+            self.given[at].is_met = true;
+            is_selected = true;
+        }
+        for &at in &self.patterns {
+            let is_match = self.given[at].find(path).is_some();
+            self.given[at].is_met |= is_match;
+            is_selected |= is_match;
+        }
+        is_selected
+    }
+
+    /// Whether a PATH selects a normalized name.
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
+        let mut ends = ends(path, b'/');
+        ends.any(|end| self.names.contains_key(&path[..end])) || self.matched(path).is_some()
+    }
+
+    /// The name that a pattern matches, a path or a directory above it, and the index of the
+    /// pattern's PATH.
+    pub(crate) fn matched<'a>(&self, path: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        let mut patterns = self.patterns.iter();
+        patterns.find_map(|&at| Some((self.given[at].find(path)?, at)))
+    }
+}
+
+/// The lengths of a path and of each of its ancestors, up to the empty one.
+pub(crate) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
+    let above = path
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(move |(_, b)| **b == slash)
+        .map(|(at, _)| at);
+    std::iter::once(path.len()).chain(above).chain([0])
+}
 
 /// A PATH argument: the name of a member, or a pattern.
 #[derive(Clone, Debug)]

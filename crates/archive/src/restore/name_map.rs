@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::list::is_within;
+use crate::pattern::ends;
 
 /// Renames of directories in order, as pairs of old and new name. The temporary directory is named
 /// by a NUL.
@@ -84,15 +85,4 @@ fn key(path: &[u8]) -> Vec<u8> {
     let mut key = path.to_vec();
     key.iter_mut().filter(|b| **b == b'/').for_each(|b| *b = 0);
     key
-}
-
-/// The lengths of a path and of each of its ancestors, up to DIR itself.
-pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
-    let above = path
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(move |(_, b)| **b == slash)
-        .map(|(at, _)| at);
-    std::iter::once(path.len()).chain(above).chain([0])
 }

@@ -1,6 +1,6 @@
 //! Selects members by the PATHs to restore.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::path::{below, split};
@@ -9,13 +9,13 @@ use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
 use super::name::{clean, strip};
-use super::name_map::{NameMap, Renames, ends};
+use super::name_map::{NameMap, Renames};
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, RestoreMessages};
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::Input;
 use crate::list::is_within;
-use crate::pattern::PathArgument;
+use crate::pattern::{PathArgument, PathArguments, ends};
 use crate::route::Region;
 
 mod conflicts;
@@ -31,12 +31,8 @@ fn lists_earlier_files(dumpdir: &[u8]) -> bool {
 /// name at once.
 #[derive(Debug, Default)]
 pub(super) struct SelectedPaths {
-    given: Vec<PathArgument>,
-    /// Index in `given` of each normalized PATH, and of each name that a pattern matched in an
-    /// earlier archive.
-    names: BTreeMap<Vec<u8>, usize>,
-    /// Indexes in `given` of PATHs with wildcards.
-    patterns: Vec<usize>,
+    /// The PATHs, and each name that a pattern matched in an earlier archive.
+    paths: PathArguments,
     /// Number of leading components to remove from restored names; only with a single archive.
     /// PATHs still refer to the names in the archive.
     pub(super) stripped: usize,
@@ -69,14 +65,7 @@ impl SelectedPaths {
         for raw in paths {
             let name =
                 clean(raw).map_err(|why| Error::new(Action::Restore, raw, ErrorKind::BadName(why)));
-            let path = PathArgument::new(raw, name?.path);
-            if chosen.names.contains_key(&path.name) {
-                continue; // `a ./a`
-            }
-            let at = chosen.given.len();
-            chosen.patterns.extend(path.pattern.is_some().then_some(at));
-            chosen.names.insert(path.name.clone(), at);
-            chosen.given.push(path);
+            chosen.paths.add(raw, name?.path);
         }
         Ok(chosen)
     }
@@ -109,12 +98,12 @@ impl SelectedPaths {
     }
 
     pub(super) fn is_all(&self) -> bool {
-        self.given.is_empty()
+        self.paths.given.is_empty()
     }
 
     /// For each PATH with wildcards the directory above its matches; any other PATH itself.
     pub(super) fn trees(&self) -> impl Iterator<Item = &[u8]> {
-        self.given.iter().map(PathArgument::tree)
+        self.paths.given.iter().map(PathArgument::tree)
     }
 
     /// Sets the renames of each archive, where known, to trace the PATHs through them.
@@ -216,36 +205,30 @@ impl SelectedPaths {
         place.is_some_and(|place| self.has(&place))
     }
 
-    /// The name that a pattern matches, a final name or a directory above it, and the index of the
-    /// pattern's PATH.
-    fn matched<'a>(&self, place: &'a [u8]) -> Option<(&'a [u8], usize)> {
-        let mut patterns = self.patterns.iter();
-        patterns.find_map(|&at| Some((self.given[at].find(place)?, at)))
-    }
-
     /// Records the name that a pattern matched, so that a later archive can remove the file.
     fn keep_match(&mut self, place: &[u8]) {
         if self.renames.len() < 2 {
             return;
         }
-        if let Some((name, at)) = self.matched(place)
-            && !self.names.contains_key(name)
+        if let Some((name, at)) = self.paths.matched(place)
+            && !self.paths.names.contains_key(name)
         {
-            self.names.insert(name.to_vec(), at);
+            self.paths.names.insert(name.to_vec(), at);
         }
     }
 
     /// Records that an archive has removed a selected name: its PATH counts as missing, unless a
     /// different file matches it, or a member restores it again.
     pub(super) fn forget(&mut self, name: &[u8]) {
-        let Some(&at) = self.names.get(name) else {
+        let PathArguments { given, names, .. } = &mut self.paths;
+        let Some(&at) = names.get(name) else {
             return;
         };
-        let path = &mut self.given[at];
+        let path = &mut given[at];
         if name != path.name {
-            self.names.remove(name);
+            names.remove(name);
         }
-        let mut others = self.names.iter();
+        let mut others = names.iter();
         path.is_met = others.any(|(other, nth)| *nth == at && *other != path.name);
         if !path.is_met {
             self.removed.insert(path.given.clone());
@@ -278,14 +261,7 @@ impl SelectedPaths {
     /// The final name of a normalized name, if it was selected.
     fn restored_name(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
-        if let Some(at) = self.named(&place) {
-            self.given[at].is_met = true;
-        }
-        for &at in &self.patterns {
-            let path = &mut self.given[at];
-            path.is_met = path.is_met || path.find(&place).is_some();
-        }
-        self.has(&place).then_some(place)
+        (self.paths.mark(&place) || self.is_all()).then_some(place)
     }
 
     /// The final name of a file with a normalized name in the current archive; `None` if it is
@@ -296,7 +272,7 @@ impl SelectedPaths {
 
     /// Whether a final name was selected.
     pub(super) fn has(&self, place: &[u8]) -> bool {
-        self.is_all() || self.named(place).is_some() || self.matched(place).is_some()
+        self.is_all() || self.paths.has(place)
     }
 
     /// PATHs below a final name, and names below it that matched a pattern.
@@ -305,7 +281,8 @@ impl SelectedPaths {
         if !dir.is_empty() {
             start.push(b'/');
         }
-        self.names
+        let names = &self.paths.names;
+        names
             .range(start.clone()..)
             .map(|(name, _)| &name[..])
             .take_while(move |name| name.starts_with(&start))
@@ -363,18 +340,12 @@ impl SelectedPaths {
         self.is_all() || !is_known && (self.has(dir) || self.below(dir).next().is_some())
     }
 
-    /// The index of the PATH that equals a normalized name, or is above it, ignoring wildcards.
-    fn named(&self, path: &[u8]) -> Option<usize> {
-        ends(path, b'/')
-            .find_map(|end| self.names.get(&path[..end]))
-            .copied()
-    }
-
     /// Warns of PATHs that are in no archive.
-    pub(super) fn warn_of_missed(mut self, remarks: &mut RestoreMessages) {
-        self.given.sort_by(|a, b| a.given.cmp(&b.given));
+    pub(super) fn warn_of_missed(self, remarks: &mut RestoreMessages) {
+        let mut given = self.paths.given;
+        given.sort_by(|a, b| a.given.cmp(&b.given));
         let has_renames = self.renames.iter().flatten().any(|it| !it.is_empty());
-        for PathArgument { given, .. } in self.given.iter().filter(|path| !path.is_met) {
+        for PathArgument { given, .. } in given.iter().filter(|path| !path.is_met) {
             let reason = match self.is_incomplete {
                 _ if has_renames || self.removed.contains(given) => NotRestored::NotInLastTree,
                 true => NotRestored::NotInUndamagedPart,
@@ -417,13 +388,16 @@ mod tests {
             );
         }
         assert_eq!(missed(&some), ["never"]);
+        // One member is of several PATHs.
+        let mut some = chosen(&["a", "a/b", "a/*/c", "./a"]);
+        assert!(some.restored_name(b"a/b/c").is_some() && missed(&some).is_empty());
         assert!(SelectedPaths::new(&[b"../x".to_vec()]).is_err());
         assert!(chosen(&["."]).restored_name(b"anything").is_some());
         assert!(chosen(&[]).restored_name(b"anything").is_some() && chosen(&[]).is_all());
     }
 
     fn missed(some: &SelectedPaths) -> Vec<&str> {
-        let missed = some.given.iter().filter(|path| !path.is_met);
+        let missed = some.paths.given.iter().filter(|path| !path.is_met);
         missed
             .map(|path| str::from_utf8(&path.given).unwrap())
             .collect()

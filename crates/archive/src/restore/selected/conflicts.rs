@@ -30,13 +30,16 @@ impl SelectedPaths {
         let is_complete = self.read_members(archives, |own, member| {
             let name = clean(&member.path);
             let is_new = name.is_ok_and(|name| own.restored_name(&name.path).is_some());
-            is_new && own.given.iter().all(|path| path.is_met)
+            is_new && own.paths.given.iter().all(|path| path.is_met)
         });
         self.turn = 0;
         self.find_places();
-        let missed = self.given.iter().find(|path| !path.is_met);
+        let missed = self.paths.given.iter().find(|path| !path.is_met);
         let missed = missed.map(|path| path.given.clone());
-        self.given.iter_mut().for_each(|path| path.is_met = false);
+        self.paths
+            .given
+            .iter_mut()
+            .for_each(|path| path.is_met = false);
         match missed.filter(|_| is_complete == Some(true)) {
             None => Ok(()),
             Some(path) => {
@@ -55,7 +58,7 @@ impl SelectedPaths {
     }
 
     pub(in crate::restore) fn has_wildcards(&self) -> bool {
-        !self.patterns.is_empty()
+        !self.paths.patterns.is_empty()
     }
 
     /// The directories below `dir` with entries that a restore would remove or mix with its own:
@@ -71,7 +74,11 @@ impl SelectedPaths {
         self.turn = 0;
         self.find_places();
         let (names, purged) = found?;
-        let literal = self.given.iter().filter(|path| path.pattern.is_none());
+        let literal = self
+            .paths
+            .given
+            .iter()
+            .filter(|path| path.pattern.is_none());
         let whole = literal.map(|path| &path.name).chain(&names);
         let mut conflicts: Vec<_> = whole
             .filter(|path| self.is_filled(dir, path))
@@ -83,7 +90,7 @@ impl SelectedPaths {
                 // A directory that cannot be read is not purged.
                 let _ = each_entry(&here, |entry| {
                     let whole = joined(path, entry.name.to_bytes());
-                    let matched = self.matched(&whole);
+                    let matched = self.paths.matched(&whole);
                     is_lost |= matched.is_some_and(|(name, _)| !names.contains(name));
                 });
             }
@@ -101,7 +108,7 @@ impl SelectedPaths {
             let Some(place) = name.and_then(|name| own.place(&name.path)) else {
                 return false;
             };
-            if let Some((name, _)) = own.matched(&place)
+            if let Some((name, _)) = own.paths.matched(&place)
                 && !names.contains(name)
             {
                 names.insert(name.to_vec());

@@ -7,10 +7,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ondisk::pax::{Member, MemberKind};
 use serde_json::Value;
 
 use crate::support::build::{chmod, dir, file, tmpfs};
 use crate::support::effort::effort;
+use crate::support::pack::{pack, plain};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
 use crate::support::tool::tool;
@@ -153,4 +155,50 @@ fn what_cannot_be_restored_is_foreseen() {
         assert_eq!(done["result"]["skipped"], 6, "{done}");
         chmod(&to, 0o755);
     });
+}
+
+/// A chain whose first archive has a member that cannot be restored over an existing file, and whose
+/// second has a given list of the directory.
+#[test]
+fn invalid_members_are_foreseen() {
+    let directory = |list: Option<&[u8]>| Member {
+        kind: MemberKind::Directory,
+        mode: 0o755,
+        dumpdir: list.map(<[u8]>::to_vec),
+        ..plain("s/", b"")
+    };
+    let rest = Member {
+        kind: MemberKind::Continuation,
+        ..plain("s/old", b"rest")
+    };
+    let full = [
+        (directory(None), &b""[..]),
+        (plain("s/new", b"data"), b"data"),
+        (rest, b"rest"),
+    ];
+    for (list, removed) in [(&b"Q\0\0"[..], 0), (b"Nnew\0\0", 2)] {
+        let place = tempfile::tempdir().unwrap();
+        let next = [(directory(Some(list)), &b""[..])];
+        let archives = [("0.tar", &full[..]), ("1.tar", &next)];
+        let archives = archives.map(|(name, members)| {
+            let archive = place.path().join(name);
+            fs::write(&archive, pack(members)).unwrap();
+            archive
+        });
+        let to = dir(place.path().join("to/s"));
+        for name in ["old", "other"] {
+            file(to.join(name), 1);
+        }
+        let done = foreseen(&archives, &place.path().join("to"), "invalid");
+        let result = &done["result"];
+        assert_eq!(
+            [&result["files"], &result["removed"]],
+            [1, removed],
+            "{done}"
+        );
+        assert_eq!(to.join("other").exists(), removed == 0, "{done}");
+        if removed > 0 {
+            assert!(done.to_string().contains("s/old"), "{done}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Records what a restore has created, because a hard link must not refer to a file that existed
 //! before.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::Fd;
@@ -85,7 +85,8 @@ impl CreatedPaths {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     any: AtomicBool,
-    paths: Mutex<HashSet<Vec<u8>>>,
+    /// Whether the existing file of each path is from this restore.
+    paths: Mutex<HashMap<Vec<u8>, bool>>,
 }
 
 impl Failures {
@@ -98,12 +99,19 @@ impl Failures {
         self.any.load(Relaxed)
     }
 
-    pub(super) fn add(&self, path: &[u8]) {
+    /// Adds a path that could not be restored. `is_replacement`: an earlier member of this restore
+    /// had the same path.
+    pub(super) fn add(&self, path: &[u8], is_replacement: bool) {
         self.any.store(true, Relaxed);
         let mut paths = self.paths.lock();
         if paths.len() < Failures::MOST {
-            paths.insert(path.to_vec());
+            paths.entry(path.to_vec()).or_insert(is_replacement);
         }
+    }
+
+    /// Whether a path could not be restored, so that a file which existed before may still have it.
+    pub(super) fn may_keep_old(&self, path: &[u8]) -> bool {
+        self.any.load(Relaxed) && self.paths.lock().get(path) == Some(&false)
     }
 
     /// Removes a path that was restored after all, by a later archive.
@@ -116,8 +124,22 @@ impl Failures {
     pub(super) fn has(&self, path: &[u8]) -> bool {
         self.any.load(Relaxed) && {
             let paths = self.paths.lock();
-            paths.len() >= Failures::MOST || paths.contains(path)
+            paths.len() >= Failures::MOST || paths.contains_key(path)
         }
+    }
+}
+
+/// Tells the files of this restore from those that existed before.
+#[derive(Clone, Copy)]
+pub(super) struct OwnFiles<'a> {
+    pub(super) created: &'a CreatedPaths,
+    pub(super) failures: &'a Failures,
+}
+
+impl OwnFiles<'_> {
+    /// Whether an existing file at this path is from this restore.
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        self.created.has(path) && !self.failures.may_keep_old(path)
     }
 }
 

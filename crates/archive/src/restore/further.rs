@@ -160,7 +160,8 @@ impl Restorer<'_> {
     fn link_failed(&mut self, link: &UnresolvedLink, failure: Failure) {
         self.maker.remarks.set_member(link.entry.number);
         self.maker.counts.skipped += 1;
-        self.maker.failures.add(&link.entry.path);
+        let entry = &link.entry;
+        self.maker.failures.add(&entry.path, entry.is_replacement);
         self.maker.remarks.warn(&link.entry.member.path, failure);
     }
 

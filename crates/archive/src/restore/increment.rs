@@ -141,7 +141,7 @@ impl Restorer<'_> {
         // Create the parent of the new name, if it does not exist yet.
         self.enter(new_dir)?;
         let new_dir = self.here()?;
-        let replaced = restored(&self.created, &to, &new_dir, &names.1);
+        let replaced = restored(self.own_files(), &to, &new_dir, &names.1);
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
         if done == Err(Errno::EACCES) && !self.maker.rights.is_root {
             let is_directory = seen.file_type == FileType::Directory;

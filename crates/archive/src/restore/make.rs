@@ -76,7 +76,7 @@ impl Restorer<'_> {
                 Ok((fd, ..)) => return Ok((fd, false)),
                 Err(Errno::ENOENT) => {}
                 Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                    let seen = restored(&self.created, path, here, name);
+                    let seen = restored(self.own_files(), path, here, name);
                     match unlinkat(here, name) {
                         Ok(()) => self.maker.remarks.count_gone(seen),
                         Err(Errno::ENOENT | Errno::EISDIR) => {}

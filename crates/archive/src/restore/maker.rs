@@ -252,7 +252,7 @@ impl<'a> Maker<'a> {
                     let _ = syncfs(here); // a failure shows in the next attempt
                 }
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => {
-                    let is_ours = entry.is_replacement;
+                    let is_ours = entry.is_replacement && !self.failures.may_keep_old(&entry.path);
                     let seen = is_ours.then(|| attributes(here, name).ok()).flatten();
                     clear(here, name)?;
                     self.remarks.count_gone(seen);

@@ -182,9 +182,11 @@ fn restore_all(
         let done = (0..count).try_for_each(|nth| {
             let done = restorer.archive(&mut archives, nth);
             restorer.leave_all();
-            restorer.is_later = archives.are_chain;
             let is_last = !archives.are_chain || nth + 1 == count;
-            done.or_else(|error| restorer.maker.remarks.end_of_archive(error, is_last))
+            done.or_else(|error| restorer.maker.remarks.end_of_archive(error, is_last))?;
+            restorer.is_later = archives.are_chain;
+            restorer.chosen.next_archive();
+            Ok(())
         });
         restorer.into_summary(done.err())
     });
@@ -259,13 +261,10 @@ impl Restorer<'_> {
         let mut input = archives.input(nth, &self.chosen)?;
         let done = self.members(&archives.names()[nth], &mut input);
         let linked = self.further_names(archives.names(), nth);
-        done.and(linked)?;
-        self.leave_all();
-        self.chosen.next_archive();
         // Archives of GNU tar list every directory, so the next one corrects the consequences of a
         // failed rename.
         self.keeps_all &= input.is_by_fathom();
-        Ok(())
+        done.and(linked)
     }
 
     fn members(&mut self, archive: &[u8], input: &mut Input) -> Result<(), Error> {
@@ -336,9 +335,10 @@ impl Restorer<'_> {
         let name = c_string(name)
             .map_err(|e| Failure::call(Gate::Openat2, e, NotRestored::ImpossibleName))?;
         self.enter(dir)?;
+        let is_replacement = self.created.has(&path);
         let done = self.entry(path.clone(), name, member, input);
         if done.is_err() {
-            self.maker.failures.add(&path);
+            self.maker.failures.add(&path, is_replacement);
         }
         done
     }

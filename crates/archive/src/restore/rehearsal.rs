@@ -183,10 +183,7 @@ impl Rehearsal<'_> {
             match self.chosen.take_member(&member, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, input.at()),
                 Ok(None) => self.pass_by(&member),
-                Err(failure) => {
-                    self.counts.skipped += 1;
-                    self.remarks.warn(&member.path, failure);
-                }
+                Err(failure) => self.skip(&member.path, failure),
             }
         }
         Ok(())
@@ -201,9 +198,8 @@ impl Rehearsal<'_> {
                 Ok(target)
                     if self.chosen.has_link(&member.link) && self.failed.get(&target).is_some() =>
                 {
-                    self.counts.skipped += 1;
                     let reason = NotRestored::LinkTarget(target);
-                    return self.remarks.warn(&member.path, reason);
+                    return self.skip(&member.path, reason);
                 }
                 Ok(target)
                     if !self.chosen.has_link(&member.link) || self.made.get(&target).is_none() =>
@@ -221,11 +217,12 @@ impl Rehearsal<'_> {
                     return known.names.paths.push(path.to_vec());
                 }
                 Ok(target) => Some(target),
-                Err(reason) => {
-                    self.counts.skipped += 1;
-                    return self.remarks.warn(&member.path, reason);
-                }
+                Err(reason) => return self.skip(&member.path, reason),
             },
+            MemberKind::Label | MemberKind::Continuation => {
+                self.failed.insert(path, (), None);
+                return self.skip(&member.path, NotRestored::Continuation);
+            }
             MemberKind::Symlink => Some(member.link.clone()),
             _ => None,
         };
@@ -233,7 +230,7 @@ impl Rehearsal<'_> {
         self.make(path, member, target.as_deref());
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
             let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
-            self.purge(path, &name, text);
+            self.purge(path, &name, member, text);
         }
     }
 
@@ -244,8 +241,7 @@ impl Rehearsal<'_> {
             if member.kind != MemberKind::Link {
                 self.failed.insert(path, (), None);
             }
-            self.counts.skipped += 1;
-            return self.remarks.warn(&member.path, failure);
+            return self.skip(&member.path, failure);
         }
         self.failed.remove(path);
         if is_directory && self.is_later {
@@ -260,7 +256,7 @@ impl Rehearsal<'_> {
             MemberKind::Char => ("character device", &mut counts.other),
             MemberKind::Block => ("block device", &mut counts.other),
             MemberKind::Fifo => ("fifo", &mut counts.other),
-            MemberKind::Label | MemberKind::Continuation => ("skip", &mut counts.skipped),
+            MemberKind::Label | MemberKind::Continuation => return,
         };
         let known = self.made.get(path).copied();
         let linked = target.filter(|_| member.kind == MemberKind::Link);
@@ -438,12 +434,11 @@ impl Rehearsal<'_> {
         let missing = find_in_earlier(missing, earlier, &renames, find)?;
         for LinkingNames { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
-                self.counts.skipped += 1;
                 let failure = match self.existing_type(&target) {
                     None => no_target(&target, Errno::ENOENT),
                     Some(_) => NotRestored::LinkTarget(target.clone()).into(),
                 };
-                self.remarks.warn(&path, failure);
+                self.skip(&path, failure);
             }
         }
         Ok(())
@@ -474,6 +469,11 @@ impl Rehearsal<'_> {
         Ok(missing)
     }
 
+    fn skip(&mut self, path: &[u8], failure: impl Into<Failure>) {
+        self.counts.skipped += 1;
+        self.remarks.warn(path, failure);
+    }
+
     fn link(&mut self, paths: &[Vec<u8>], first: &[u8]) {
         for path in paths.iter().filter(|path| *path != first) {
             let link = Member {
@@ -496,8 +496,10 @@ impl Rehearsal<'_> {
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later)
             && let Ok(name) = clean(&member.path)
             && let Some(place) = self.chosen.place(&name.path)
+            && self.chosen.below(&place).next().is_some()
+            && self.is_directory(&place) == Some(true)
         {
-            self.purge(&place, &name.path, text);
+            self.purge(&place, &name.path, member, text);
         }
     }
 
@@ -549,7 +551,10 @@ impl Rehearsal<'_> {
         }
     }
 
-    fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
+    fn purge(&mut self, path: &[u8], dir: &[u8], member: &Member, text: &[u8]) {
+        let Some(said) = dumpdir::entries(text) else {
+            return self.skip(&member.path, NotRestored::BadDumpdir);
+        };
         let mut present = self.entries(path);
         // The temporary directory of renames is not in any dumpdir.
         let made = self.made.children(path);
@@ -557,7 +562,6 @@ impl Rehearsal<'_> {
         present.extend(made.map(|(name, made)| (name.to_vec(), made.is_directory)));
         let present = present.into_iter();
         let present = present.map(|(name, is_directory)| ExistingEntry::new(name, is_directory));
-        let said = dumpdir::entries(text).into_iter().flatten();
         let (names, chosen, remarks) = ((path, dir), &self.chosen, &mut self.remarks);
         let unlisted = find_unlisted(present.collect(), said, names, chosen, |_| false, remarks);
         let mut gone: Vec<Vec<u8>> = Vec::new();

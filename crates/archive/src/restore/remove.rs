@@ -14,7 +14,7 @@ use ondisk::dirent::entries;
 use walk::entry::joined;
 
 use super::attributes::change_mode;
-use super::created::CreatedPaths;
+use super::created::{CreatedPaths, OwnFiles};
 use super::maker::{Maker, attributes};
 use super::not_restored::{Failure, NotRestored};
 use super::report::RestoreMessages;
@@ -42,12 +42,14 @@ impl Maker<'_> {
         path: &[u8],
         created: &CreatedPaths,
     ) {
-        let removed = remove(here, most_open, name, path, created, &mut self.remarks);
+        let failures = self.failures;
+        let own = OwnFiles { created, failures };
+        let removed = remove(here, most_open, name, path, own, &mut self.remarks);
         if self.failures.are_any() {
             self.remarks.supersede(path, true);
         }
         self.counts.removed += removed;
-        if removed > 0 && !created.has(path) {
+        if removed > 0 && !own.has(path) {
             self.remarks.note_removed(path);
         }
     }
@@ -59,17 +61,17 @@ fn remove(
     most_open: usize,
     name: &CStr,
     path: &[u8],
-    created: &CreatedPaths,
+    own: OwnFiles<'_>,
     remarks: &mut RestoreMessages,
 ) -> u64 {
     let mut removal = Removal {
         trail: DirectoryStack::new(Arc::clone(here), most_open),
         path,
-        created,
+        own,
         remarks,
         removed: 0,
     };
-    let seen = restored(created, path, here, name);
+    let seen = restored(own, path, here, name);
     match unlinkat(here, name) {
         Ok(()) => {
             removal.remarks.count_gone(seen);
@@ -96,8 +98,7 @@ struct Removal<'a> {
     trail: DirectoryStack<Frame>,
     /// Path of the directory to be removed, for warnings.
     path: &'a [u8],
-    /// The paths that this restore has created.
-    created: &'a CreatedPaths,
+    own: OwnFiles<'a>,
     remarks: &'a mut RestoreMessages,
     removed: u64,
 }
@@ -131,7 +132,7 @@ impl Removal<'_> {
             self.warn(b"", Gate::Getdents64, e);
             0
         });
-        let (top, created) = (self.path, self.created);
+        let (top, own) = (self.path, self.own);
         let place = self.trail.path().to_vec();
         for entry in entries(&buffer[..read.min(buffer.len())]) {
             let Some(frame) = self.trail.last() else {
@@ -147,7 +148,7 @@ impl Removal<'_> {
                 continue;
             }
             let whole = below(top, &place, entry.name.to_bytes());
-            let seen = restored(created, &whole, dir, entry.name);
+            let seen = restored(own, &whole, dir, entry.name);
             match unlinkat(dir, entry.name) {
                 Ok(()) => {
                     self.removed += 1;
@@ -173,7 +174,7 @@ impl Removal<'_> {
         match unlinkat_directory(&above, &own) {
             Ok(()) => {
                 self.removed += 1;
-                let is_restored = self.created.is_below_new(&below(self.path, &path, b""));
+                let is_restored = self.own.created.is_below_new(&below(self.path, &path, b""));
                 self.remarks.gone.directories += u64::from(is_restored);
             }
             Err(Errno::ENOENT) => {}
@@ -226,13 +227,8 @@ fn below(top: &[u8], dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// The attributes of an entry that this restore has created; `None` for any other entry.
-pub(super) fn restored(
-    created: &CreatedPaths,
-    path: &[u8],
-    here: &Fd,
-    name: &CStr,
-) -> Option<Statx> {
-    let is_ours = created.has(path);
+pub(super) fn restored(own: OwnFiles<'_>, path: &[u8], here: &Fd, name: &CStr) -> Option<Statx> {
+    let is_ours = own.has(path);
     is_ours.then(|| attributes(here, name).ok()).flatten()
 }
 

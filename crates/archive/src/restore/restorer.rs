@@ -16,7 +16,7 @@ use walk::entry::joined;
 use walk::moment::{Granularity, may_be_since};
 
 use super::attributes::{DeferredAttributes, InheritedAttributes, change_mode};
-use super::created::CreatedPaths;
+use super::created::{CreatedPaths, OwnFiles};
 use super::entry::{DirectoryState, NewEntry, OpenDirectory, UnresolvedLink};
 use super::maker::{Maker, attributes};
 use super::not_restored::{Failure, NotRestored};
@@ -103,6 +103,13 @@ impl<'a> Restorer<'a> {
         remarks.set_member(u64::MAX);
         std::mem::take(&mut self.chosen).warn_of_missed(&mut remarks);
         remarks.into_summary(counts, stopped)
+    }
+
+    pub(super) fn own_files(&self) -> OwnFiles<'_> {
+        OwnFiles {
+            created: &self.created,
+            failures: self.maker.failures,
+        }
     }
 
     /// Runs an operation in the current directory.

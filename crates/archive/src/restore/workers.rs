@@ -118,7 +118,7 @@ impl Maker<'_> {
             self.remarks.set_member(entry.number);
             if let Err(failure) = self.entry(place, &entry) {
                 self.counts.skipped += 1;
-                self.failures.add(&entry.path);
+                self.failures.add(&entry.path, entry.is_replacement);
                 self.remarks.warn(&entry.member.path, failure);
             }
         }

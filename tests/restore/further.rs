@@ -272,7 +272,11 @@ fn further_names_from_standard_input_are_reported() {
     place.run(&["dump", "s", "-q", "-o", "h.tar"]).exits(0);
     fs::write(place.at("s/a"), "BAD").unwrap();
     fs::remove_file(place.at("s/b")).unwrap();
-    for (command, more) in [("restore", &[][..]), ("verify", &["--against", "."])] {
+    for (command, more) in [
+        ("restore", &[][..]),
+        ("verify", &[]),
+        ("verify", &["--against", "."]),
+    ] {
         let input = fs::File::open(place.at("h.tar")).unwrap();
         let mut cat = Command::new("cat")
             .stdin(input)

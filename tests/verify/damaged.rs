@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ondisk::pax::{BLOCK, Member, trailer};
+use ondisk::pax::{BLOCK, Member, MemberKind, trailer};
 use serde_json::Value;
 
 use crate::support::pack::{end, plain, push, sum};
@@ -70,6 +70,29 @@ fn intact_archive() {
     assert_eq!(value["result"]["whole"], true);
     let said = run(&mut fathom(args!["verify", place.path().join("archive")])).exits(0);
     assert!(said.lines()[0].starts_with("intact: 5 members, "), "{said}");
+}
+
+#[test]
+fn data_of_a_selected_hard_link_is_checked_under_its_first_name() {
+    let place = tempfile::tempdir().unwrap();
+    let link = Member {
+        kind: MemberKind::Link,
+        link: b"file 0".to_vec(),
+        ..plain("link", b"")
+    };
+    let (mut archive, starts) = five();
+    archive.truncate(starts[4]);
+    push(&mut archive, &link, b"");
+    end(&mut archive);
+    let at = place.path().join("archive");
+    for (is_damaged, expected) in [(false, [1, 1, 0, 0]), (true, [1, 0, 0, 1])] {
+        archive[starts[1] - BLOCK] ^= u8::from(is_damaged);
+        fs::write(&at, &archive).unwrap();
+        let ran = run(&mut fathom(args!["verify", &at, "--json", "--", "link"]));
+        let value = ran.exits(i32::from(is_damaged)).json();
+        assert_eq!(counts(&value), expected, "{value}");
+        assert_eq!(value["result"]["files"], 1, "{value}");
+    }
 }
 
 #[test]

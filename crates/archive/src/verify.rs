@@ -186,12 +186,8 @@ impl Verification<'_> {
             if !wanted.has(&member.path) {
                 continue;
             }
-            // The contents are stored under an unselected name; they are compared with the file of
-            // this link.
-            if against.is_some()
-                && member.kind == MemberKind::Link
-                && !wanted.includes(&member.link)
-            {
+            // The contents are stored under an unselected name; they are read later, for this link.
+            if member.kind == MemberKind::Link && !wanted.includes(&member.link) {
                 let name = list::plain(&member.link).into_owned();
                 let new = || (input.at(), Vec::new());
                 known.add_first(&member.path);
@@ -227,18 +223,16 @@ impl Verification<'_> {
             }
         }
         report.bytes = before + input.place();
-        self.compare_linked((name, input), linked)
+        self.check_linked((name, input), linked)
     }
 
-    /// Compares selected hard links whose targets were not selected.
-    fn compare_linked(
+    /// Checks the contents of selected hard links whose targets were not selected, and compares them
+    /// with the tree.
+    fn check_linked(
         &mut self,
         (archive, input): (&[u8], &mut Input),
         linked: BTreeMap<Vec<u8>, (u64, Vec<Member>)>,
     ) -> Result<(), Error> {
-        let Some(tree) = &mut self.against else {
-            return Ok(());
-        };
         let targets = linked
             .into_iter()
             .map(|(name, (before, names))| HardLinkTarget {
@@ -247,6 +241,7 @@ impl Verification<'_> {
                 names,
             });
         let (report, known, mut at) = (&mut self.report, &mut self.known, 0);
+        let mut tree = self.against.as_deref_mut();
         let (_, missing) = find(archive, targets.collect(), |names, found| {
             let Some((first, others)) = names.split_first() else {
                 return Ok(());
@@ -257,18 +252,19 @@ impl Verification<'_> {
                 FoundTarget::File(member, input) => {
                     at = input.at();
                     report.files += u64::from(member.kind == MemberKind::File);
-                    report.compare(tree, input, &Member { path, ..*member }, known);
+                    let member = Member { path, ..*member };
+                    let Some(tree) = tree.as_deref_mut() else {
+                        report.read_contents(input, &member);
+                        return Ok(());
+                    };
+                    report.compare(tree, input, &member, known);
                     for other in others {
                         let link = link.clone();
-                        report.compare(
-                            tree,
-                            input,
-                            &Member {
-                                link,
-                                ..other.clone()
-                            },
-                            known,
-                        );
+                        let other = Member {
+                            link,
+                            ..other.clone()
+                        };
+                        report.compare(tree, input, &other, known);
                     }
                 }
             }
@@ -277,10 +273,11 @@ impl Verification<'_> {
         for link in missing.into_iter().flat_map(|target| target.names) {
             // A missing target means that the file is unchanged since the base, unless the archive
             // is a pipe that cannot be read twice.
-            match is_regular(archive) {
-                true => report.compare(tree, input, &link, known),
-                false => {
-                    let reason = Difference::LinkNotCompared(link.link.clone());
+            match &mut tree {
+                Some(tree) if is_regular(archive) => report.compare(tree, input, &link, known),
+                None if is_regular(archive) => {}
+                _ => {
+                    let reason = Difference::LinkNotRead(link.link.clone());
                     report.warn(Warning::about(&link.path, reason));
                 }
             }
@@ -333,11 +330,28 @@ impl VerifyReport {
             return;
         }
         if let Err(error) = compared {
-            self.damaged += 1;
-            let kind = WarningKind::Damaged(error.kind);
-            self.warn(Warning::about(&member.path, kind));
-            input.recover();
+            self.damaged_data(input, member, error);
         }
+    }
+
+    /// Reads the contents of a member to their end, for their checksum.
+    fn read_contents(&mut self, input: &mut Input, member: &Member) {
+        let mut contents = input.contents(member);
+        let error = loop {
+            match contents.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(error) => break error,
+            }
+        };
+        self.damaged_data(input, member, error);
+    }
+
+    fn damaged_data(&mut self, input: &mut Input, member: &Member, error: Error) {
+        self.damaged += 1;
+        let kind = WarningKind::Damaged(error.kind);
+        self.warn(Warning::about(&member.path, kind));
+        input.recover();
     }
 
     /// Counts a member as compared, and warns of its differences. Returns `false` for a member on a

@@ -21,8 +21,8 @@ pub enum Difference {
     OnlyListed,
     #[error("not a hard link to '{}'", .0.escape_ascii())]
     NotLinkedTo(Vec<u8>),
-    #[error("hard link to '{}', which no PATH selects: not compared", .0.escape_ascii())]
-    LinkNotCompared(Vec<u8>),
+    #[error("hard link to '{}', which no PATH selects: its data was not read", .0.escape_ascii())]
+    LinkNotRead(Vec<u8>),
     #[error("type differs: {}, in the archive {}", .0.name(), .1.name())]
     Type(FileType, FileType),
     #[error("mode differs: {0:04o}, in the archive {1:04o}")]

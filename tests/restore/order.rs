@@ -537,6 +537,83 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
     run(&mut fathom(words)).exits(0);
 }
 
+/// Existing entries that no archive has, or that an increment has removed, are left as they are.
+#[test]
+fn existing_entries_that_the_dump_lacks_are_not_removed() {
+    let place = tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    dir(at("state"));
+    file(at("tree/f"), 1);
+    file(at("tree/early"), 1);
+    for level in ["0", "1"] {
+        let archive = format!("{level}.tar");
+        let words = [
+            "dump", "tree", "-q", "-o", &archive, "--level", level, "--state", "state",
+        ];
+        run(fathom(words).current_dir(place.path())).exits(0);
+        if level == "0" {
+            fs::remove_file(at("tree/early")).unwrap();
+            file(at("tree/late"), 1);
+        }
+    }
+    let to = at("to");
+    let restore = |how: &[&str], paths: &[&str]| {
+        let mut command = fathom(args!["restore", "-C", &to]);
+        run(command
+            .args(how)
+            .arg("--")
+            .args(paths)
+            .current_dir(place.path()))
+    };
+    let own = ["early", "own", "empty"].map(|name| format!("tree/{name}"));
+    let own: Vec<&str> = own.iter().map(|name| &name[..]).collect();
+    let is_left = |ran: &Ran| {
+        assert_eq!(ran.stderr.matches("left as it is").count(), 3, "{ran}");
+        for name in ["tree/early", "tree/own"] {
+            assert_eq!(
+                fs::metadata(to.join(name)).unwrap().len(),
+                9,
+                "{name}: {ran}"
+            );
+        }
+        assert!(to.join("tree/empty").exists(), "{ran}");
+    };
+    for how in [&["--state", "state"][..], &["0.tar", "1.tar"]] {
+        let _ = fs::remove_dir_all(&to);
+        file(to.join("tree/early"), 9);
+        file(to.join("tree/own"), 9);
+        dir(to.join("tree/empty"));
+        for more in [&["--dry-run"][..], &[]] {
+            let how = [how, more].concat();
+            is_left(&restore(&how, &[&own[..], &["tree/f"]].concat()).exits(1));
+            assert_eq!(to.join("tree/f").exists(), more.is_empty());
+        }
+        // A replaced file is no removed one.
+        file(to.join("tree/late"), 9);
+        restore(how, &["tree/late"]).exits(0);
+        assert_eq!(fs::metadata(to.join("tree/late")).unwrap().len(), 1);
+        let ran = restore(how, &["tree/e*"]).exits(2);
+        assert!(
+            ran.stderr.contains("'tree' exists and is not empty"),
+            "{ran}"
+        );
+        restore(&[how, &["--overwrite"]].concat(), &["tree/own"]).exits(1);
+        assert!(!to.join("tree/own").exists());
+    }
+    // A pipe cannot be read before the restore.
+    file(to.join("tree/own"), 9);
+    let mut command = fathom(args!["restore", "0.tar", "-", "-C", &to, "--", "tree/own"]);
+    let archive = fs::File::open(at("1.tar")).unwrap();
+    let mut cat = Command::new("cat");
+    let mut cat = cat.stdin(archive).stdout(Stdio::piped()).spawn().unwrap();
+    let ran = run(command
+        .current_dir(place.path())
+        .stdin(cat.stdout.take().unwrap()));
+    cat.wait().unwrap();
+    assert!(ran.exits(1).stderr.contains("left as it is"));
+    assert!(to.join("tree/own").exists());
+}
+
 /// A PATH whose wildcards match only files is restored beside existing entries, unless an increment
 /// would remove an entry that the wildcards match.
 #[test]

@@ -91,14 +91,15 @@ impl Archives {
         let recorded = recorded.find(|dump| dump.archive.as_ref() == Some(path));
         let open = recorded.map(|dump| dump.open(path)).transpose()?.flatten();
         let mut input = Input::from_file(path, open)?;
-        match chosen.regions().filter(|_| self.with_data) {
-            Some(regions) => {
-                input.check_used();
-                input.narrow(regions);
-            }
+        let regions = chosen.regions();
+        match &regions {
+            _ if !self.with_data => {}
+            Some(_) => input.check_used(),
             // All data is read in any case, so check all of it.
-            None if self.with_data => input.check(),
-            None => {}
+            None => input.check(),
+        }
+        if let Some(regions) = regions {
+            input.narrow(regions);
         }
         Ok(input)
     }

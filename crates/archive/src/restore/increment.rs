@@ -232,6 +232,10 @@ impl Restorer<'_> {
                     false if self.chosen.check_mount(&gone).is_err() => continue,
                     false => open_beneath(self.top.as_fd(), above, Open::SCAN).map(Arc::new),
                 };
+                if self.chosen.keeps_existing && !self.own_files().has(&gone) {
+                    self.maker.remarks.warn(&gone, NotRestored::KeptExisting);
+                    continue;
+                }
                 if let (Ok(above), Ok(name)) = (above, c_string(name)) {
                     self.maker
                         .remove(&above, most_open, &name, &gone, &self.created);

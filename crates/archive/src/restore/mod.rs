@@ -151,8 +151,11 @@ pub fn restore(
         check_empty(options, &archives, &mut chosen, &dir)?;
     }
     let top = Arc::new(dir);
+    if are_chain && !options.overwrite {
+        keep_existing(options, &mut chosen, &top)?;
+    }
     if options.dry_run {
-        return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
+        return Ok(rehearsal::rehearse(archives, chosen, top, progress, say).0);
     }
     Ok(restore_all(options, archives, chosen, &top, progress))
 }
@@ -254,6 +257,39 @@ fn check_empty(
         are_chain: archives.are_chain,
     };
     Err(Error::new(Action::RestoreInto, &options.dir, kind))
+}
+
+/// Deselects PATHs that exist and that the increments would remove, perhaps after replacing them.
+///
+/// # Errors
+/// Wildcards match such an entry; or an archive cannot be read.
+fn keep_existing(
+    options: &RestoreOptions,
+    chosen: &mut SelectedPaths,
+    top: &Arc<Fd>,
+) -> Result<(), Error> {
+    chosen.keeps_existing = true;
+    let are_regular = options.archives.iter().all(|path| is_regular(path));
+    if !are_regular || !chosen.meets_existing(top) {
+        return Ok(());
+    }
+    let mut unrestricted = chosen.clone();
+    unrestricted.keeps_existing = false;
+    let files = (&options.archives[..], &options.recorded[..]);
+    let archives = Archives::open(files, (true, false, false), chosen)?;
+    let progress = RestoreProgress::default();
+    let top = Arc::clone(top);
+    let (_, removed) = rehearsal::rehearse(archives, unrestricted, top, &progress, &mut |_| {});
+    match removed.into_iter().find(|path| !chosen.keep(path)) {
+        None => Ok(()),
+        Some(path) => {
+            let kind = ErrorKind::NotEmpty {
+                entry: or_dot(split(&path).0).to_vec(),
+                are_chain: true,
+            };
+            Err(Error::new(Action::RestoreInto, &options.dir, kind))
+        }
+    }
 }
 
 impl Restorer<'_> {

@@ -23,7 +23,7 @@ pub(super) fn after(name: Vec<u8>, old: &[u8], new: &[u8]) -> Vec<u8> {
 /// does not exist at the other time.
 ///
 /// Keys have NUL instead of slash, so that a name sorts directly before all names below it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct NameMap(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl NameMap {

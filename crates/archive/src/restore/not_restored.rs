@@ -25,6 +25,9 @@ pub enum NotRestored {
     /// A later archive removed or renamed the file.
     #[error("the tree of the last archive has no file of this name")]
     NotInLastTree,
+    /// Without `--overwrite`, increments remove nothing that existed before the restore.
+    #[error("left as it is: the tree of the last archive has no file of this name")]
+    KeptExisting,
     #[error("not found in the undamaged part of the archives")]
     NotInUndamagedPart,
     #[error("not restored: its data is damaged")]

@@ -91,6 +91,8 @@ struct Rehearsal<'a> {
     /// As in a restore: for each target, the first name under which its contents would be restored.
     instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
+    /// Existing entries that would be removed, also those that would be replaced before.
+    removed: Vec<Vec<u8>>,
     say: &'a mut dyn FnMut(RestoreStep),
 }
 
@@ -104,13 +106,14 @@ enum ParentState {
     Unusable(Errno),
 }
 
+/// Simulates a restore. Returns its summary, and the existing entries that would be removed.
 pub(super) fn rehearse(
     mut archives: Archives,
     chosen: SelectedPaths,
     top: Arc<Fd>,
     progress: &RestoreProgress,
     say: &mut dyn FnMut(RestoreStep),
-) -> RestoreSummary {
+) -> (RestoreSummary, Vec<Vec<u8>>) {
     let mut rehearsal = Rehearsal {
         top,
         made: NameTree::default(),
@@ -126,6 +129,7 @@ pub(super) fn rehearse(
         unlinked: BTreeMap::new(),
         instead: HashMap::new(),
         is_later: false,
+        removed: Vec::new(),
         say,
     };
     let count = archives.names().len();
@@ -137,10 +141,12 @@ pub(super) fn rehearse(
         rehearsal.chosen.next_archive();
         Ok(())
     });
+    let (made, mut removed) = (&rehearsal.made, rehearsal.removed);
+    removed.retain(|path| made.get(path).is_none());
     rehearsal.chosen.warn_of_missed(&mut rehearsal.remarks);
     let mut summary = rehearsal.remarks.into_summary(rehearsal.counts, done.err());
     summary.notes.append(&mut archives.take_notes());
-    summary
+    (summary, removed)
 }
 
 impl Rehearsal<'_> {
@@ -574,6 +580,15 @@ impl Rehearsal<'_> {
             if self.keeps_all {
                 self.remarks.warn(&whole, NotRestored::KeptAfterRename);
                 continue;
+            }
+            if self.existing_type(&whole).is_some() {
+                let made = self.made.get(&whole);
+                let is_ours = made.is_some_and(|made| made.inode.is_some());
+                if self.chosen.keeps_existing && !is_ours {
+                    self.remarks.warn(&whole, NotRestored::KeptExisting);
+                    continue;
+                }
+                self.removed.push(whole.clone());
             }
             self.report_step("remove", &whole, None);
             self.remarks.supersede(&whole, true);

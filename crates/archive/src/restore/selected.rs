@@ -29,7 +29,7 @@ fn lists_earlier_files(dumpdir: &[u8]) -> bool {
 /// The PATHs to restore; without any, everything is selected. PATHs are final names, valid after
 /// the last archive: a file with a different name in an earlier archive is restored under its final
 /// name at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SelectedPaths {
     /// The PATHs, and each name that a pattern matched in an earlier archive.
     paths: PathArguments,
@@ -49,6 +49,10 @@ pub(super) struct SelectedPaths {
     before: NameMap,
     /// PATHs that a later archive has removed, as given.
     removed: HashSet<Vec<u8>>,
+    /// Whether increments remove only what this restore has created.
+    pub(super) keeps_existing: bool,
+    /// PATHs of existing entries that the last tree does not have, as given.
+    kept: HashSet<Vec<u8>>,
     /// Whether members may be lost, because an archive is damaged.
     pub(super) is_incomplete: bool,
     /// Paths below DIR of mounts that do not answer.
@@ -235,6 +239,19 @@ impl SelectedPaths {
         }
     }
 
+    /// Deselects an existing entry that increments would remove. Returns whether it is a PATH
+    /// without wildcards.
+    pub(super) fn keep(&mut self, name: &[u8]) -> bool {
+        let PathArguments { given, names, .. } = &mut self.paths;
+        let at = names.get(name).map(|&at| &given[at]);
+        let Some(path) = at.filter(|path| path.pattern.is_none()) else {
+            return false;
+        };
+        self.kept.insert(path.given.clone());
+        names.remove(name);
+        true
+    }
+
     /// The regions of the current archive to read: PATHs, or the directories above wildcards, by
     /// their names in this archive; and in an increment their parent directories, whose dumpdirs
     /// tell what is removed. `None` for the whole archive.
@@ -347,6 +364,7 @@ impl SelectedPaths {
         let has_renames = self.renames.iter().flatten().any(|it| !it.is_empty());
         for PathArgument { given, .. } in given.iter().filter(|path| !path.is_met) {
             let reason = match self.is_incomplete {
+                _ if self.kept.contains(given) => NotRestored::KeptExisting,
                 _ if has_renames || self.removed.contains(given) => NotRestored::NotInLastTree,
                 true => NotRestored::NotInUndamagedPart,
                 false => NotRestored::NoSuchMember,

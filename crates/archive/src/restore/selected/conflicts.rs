@@ -4,21 +4,17 @@
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-use base::directory::each_entry;
 use base::path::or_dot;
-use gate::Fd;
 use gate::fs::{FileType, Open, StatxMask};
 use gate::long::{open_beneath, stat_long};
+use gate::{Errno, Fd};
 use ondisk::pax::Member;
-use walk::entry::joined;
 
 use super::SelectedPaths;
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::restore::created::is_empty;
 use crate::restore::name::clean;
-
-type NameSet = BTreeSet<Vec<u8>>;
 
 impl SelectedPaths {
     /// Checks that each PATH is in some archive, unless one of the archives cannot be read twice or
@@ -61,48 +57,43 @@ impl SelectedPaths {
         !self.paths.patterns.is_empty()
     }
 
-    /// The directories below `dir` with entries that a restore would remove or mix with its own:
-    /// PATHs, directories that wildcards match, and directories of increments with an existing
-    /// entry that wildcards match and no archive has. `None` if an archive cannot be read twice or
-    /// to its end.
+    /// Whether a PATH exists in `dir`, or the directory above wildcards has entries.
+    pub(in crate::restore) fn meets_existing(&self, dir: &Fd) -> bool {
+        let exists = |path: &[u8]| {
+            let open = || open_beneath(dir.as_fd(), or_dot(path), Open::PATH);
+            let is_absent = || matches!(open(), Err(Errno::ENOENT | Errno::ENOTDIR));
+            self.check_mount(path).is_ok() && !is_absent()
+        };
+        self.paths.given.iter().any(|path| match path.pattern {
+            Some(_) => self.is_filled(dir, path.tree()),
+            None => exists(&path.name),
+        })
+    }
+
+    /// The directories below `dir` with entries that a restore would mix with its own: PATHs and
+    /// directories that wildcards match. `None` if an archive cannot be read twice or to its end.
     pub(in crate::restore) fn find_conflicts(
         &mut self,
         archives: &[Vec<u8>],
         dir: &Fd,
     ) -> Option<Vec<Vec<u8>>> {
-        let found = self.find_matches(archives, dir);
+        let found = self.find_matches(archives);
         self.turn = 0;
         self.find_places();
-        let (names, purged) = found?;
+        let names = found?;
         let literal = self
             .paths
             .given
             .iter()
             .filter(|path| path.pattern.is_none());
         let whole = literal.map(|path| &path.name).chain(&names);
-        let mut conflicts: Vec<_> = whole
-            .filter(|path| self.is_filled(dir, path))
-            .cloned()
-            .collect();
-        conflicts.extend(purged.into_iter().filter(|path| {
-            let mut is_lost = false;
-            if let Ok(here) = open_beneath(dir.as_fd(), or_dot(path), Open::SCAN) {
-                // A directory that cannot be read is not purged.
-                let _ = each_entry(&here, |entry| {
-                    let whole = joined(path, entry.name.to_bytes());
-                    let matched = self.paths.matched(&whole);
-                    is_lost |= matched.is_some_and(|(name, _)| !names.contains(name));
-                });
-            }
-            is_lost
-        }));
-        Some(conflicts)
+        let conflicts = whole.filter(|path| self.is_filled(dir, path));
+        Some(conflicts.cloned().collect())
     }
 
-    /// The names that wildcards match in the archives, and the existing directories below `dir`
-    /// from which increments remove unlisted entries.
-    fn find_matches(&mut self, archives: &[Vec<u8>], dir: &Fd) -> Option<(NameSet, NameSet)> {
-        let (mut names, mut purged) = (NameSet::new(), NameSet::new());
+    /// The names that wildcards match in the archives.
+    fn find_matches(&mut self, archives: &[Vec<u8>]) -> Option<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::new();
         self.read_members(archives, |own, member| {
             let name = clean(&member.path).ok();
             let Some(place) = name.and_then(|name| own.place(&name.path)) else {
@@ -113,12 +104,9 @@ impl SelectedPaths {
             {
                 names.insert(name.to_vec());
             }
-            if own.turn > 0 && member.dumpdir.is_some() && own.is_filled(dir, &place) {
-                purged.insert(place);
-            }
             false
         })?;
-        Some((names, purged))
+        Some(names)
     }
 
     /// Passes the members of archives to `take`, until it returns `true`. Returns whether no member

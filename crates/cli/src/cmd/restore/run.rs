@@ -285,8 +285,13 @@ fn explain(warnings: &mut Vec<Warning>, state: &[u8], dump: &DumpRecord, paths: 
     warnings.extend(of_incomplete(&history, dump, paths));
     for warning in warnings {
         let reason = warning.reason::<NotRestored>();
-        let (Some(NotRestored::NoSuchMember | NotRestored::NotInLastTree), Some(path)) =
-            (reason, &warning.path)
+        let is_kept = reason == Some(&NotRestored::KeptExisting);
+        let (
+            Some(
+                NotRestored::NoSuchMember | NotRestored::NotInLastTree | NotRestored::KeptExisting,
+            ),
+            Some(path),
+        ) = (reason, &warning.path)
         else {
             continue;
         };
@@ -303,7 +308,8 @@ fn explain(warnings: &mut Vec<Warning>, state: &[u8], dump: &DumpRecord, paths: 
                 found.command(&Zone::local())
             )),
         };
-        let text = "the dump has no file of this name".to_owned();
+        let kept = if is_kept { "left as it is: " } else { "" };
+        let text = format!("{kept}the dump has no file of this name");
         warning.reason = Arc::new(Reason::new(text, hint));
     }
 }

@@ -11,17 +11,25 @@ use rustix::mount::{self, MountFlags};
 
 use super::tool::tool;
 
-/// A loop device that detaches itself when it is closed, or when its file system is unmounted.
+/// A loop device that detaches itself when it is closed, or when its file system is unmounted; and
+/// the sequence number of its attachment.
 #[derive(Debug)]
-pub(crate) struct Loop(pub(crate) PathBuf);
+pub(crate) struct Loop(pub(crate) PathBuf, Option<String>);
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
-            .status();
+        // A device that was detached already may have the image of another test.
+        if self.1 == diskseq(&self.0) {
+            let mut detach = Command::new("losetup");
+            let _ = detach.arg("--detach").arg(&self.0).status();
+        }
     }
+}
+
+/// The sequence number of a block device's last attachment, since Linux 5.15.
+fn diskseq(device: &Path) -> Option<String> {
+    let name = device.file_name()?;
+    fs::read_to_string(Path::new("/sys/block").join(name).join("diskseq")).ok()
 }
 
 /// A loop device for an image.
@@ -31,7 +39,9 @@ pub(crate) fn attach(image: &Path) -> Loop {
             .args(["--find", "--show"])
             .arg(image),
     );
-    Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())))
+    let device = PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end()));
+    let attachment = diskseq(&device);
+    Loop(device, attachment)
 }
 
 /// A file system to create: its name in messages, its type, and the options of mkfs and mount.

@@ -1,13 +1,14 @@
 //! Tests of repeated requests, of final errors, and of stores without conditional requests.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use super::server::{Server, completes, needs, noise, small_tree, url};
-use crate::support::proxy::{Fault, Request};
+use super::server::{Server, completes, needs, noise, small_tree, uploads_part, url};
+use crate::support::proxy::{ELSEWHERE, Fault, Request};
 use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
 use crate::support::trees::fix_atimes;
@@ -156,6 +157,76 @@ fn a_store_without_conditional_requests_gets_others_at_once() {
     let words = args!["walk", "-q", "tree", "--catalog", url("small.parquet")];
     run(&mut server.fathom(words)).exits(0);
     assert_eq!(refused.load(SeqCst), 1);
+}
+
+/// A client that follows a redirect writes nothing, and believes that it has: the request becomes a
+/// GET.
+#[test]
+fn redirected_requests_write_nothing_and_fail() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    small_tree(&server.place().join("tree"));
+    for status in [301, 302, 303, 307, 308] {
+        server.proxy.plan(move |request| match &request.method[..] {
+            _ if request.target == ELSEWHERE => Fault::Answer(200, ""),
+            "PUT" => Fault::Redirect(status),
+            _ => Fault::Pass,
+        });
+        let dump = run(&mut server.fathom(args!["dump", "tree", "-o", url("a.tar")])).refused();
+        assert!(
+            dump.stderr.contains("redirects the request"),
+            "{status}: {dump}"
+        );
+        let (requests, _) = server.proxy.take();
+        assert!(requests.iter().all(|it| it.target != ELSEWHERE), "{status}");
+    }
+}
+
+/// Answers that end early, and two statuses that are final for other reasons.
+#[test]
+fn one_lost_answer_costs_time_only() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    fs::write(tree.join("large"), noise(20 << 20, 1)).unwrap();
+    const SLOW: &str = "<Error><Code>RequestTimeout</Code></Error>";
+    const CONFLICT: &str = "<Error><Code>OperationAborted</Code></Error>";
+    let once = |is_it: fn(&Request) -> bool, fault| {
+        let left = AtomicUsize::new(1);
+        server.proxy.plan(move |request| {
+            let is_left = || {
+                left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1))
+                    .is_ok()
+            };
+            match is_it(request) && is_left() {
+                true => fault,
+                false => Fault::Pass,
+            }
+        });
+    };
+    for (is_it, fault) in [
+        (
+            uploads_part as fn(&Request) -> bool,
+            Fault::Answer(400, SLOW),
+        ),
+        (uploads_part, Fault::Answer(409, CONFLICT)),
+    ] {
+        once(is_it, fault);
+        run(&mut server.fathom(args!["dump", "tree", "-o", url("a.tar")])).exits(0);
+    }
+    let words = "walk -q tree --shard 0/1 --run one --catalog".split(' ');
+    let words = words.map(OsString::from).chain(args![url("parts")]);
+    run(&mut server.fathom(words.collect::<Vec<_>>())).exits(0);
+    once(
+        |request| request.target.contains("list-type="),
+        Fault::CutAnswer(300),
+    );
+    run(&mut server.fathom(args!["query", url("parts")])).exits(0);
 }
 
 /// An error of the store is printed with a hint.

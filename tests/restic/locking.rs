@@ -209,6 +209,11 @@ fn a_lock_that_cannot_be_read_is_a_lock() {
         );
         // An interrupted program may leave an empty lock file, which restic ignores, too.
         fs::write(&lock, "").unwrap();
+        // Other programs leave files and directories with other names.
+        fs::write(lock.with_file_name(".DS_Store"), "x").unwrap();
+        let partial = format!("{}-restic-temp-1", "cd".repeat(32));
+        fs::write(lock.with_file_name(partial), "{").unwrap();
+        dir(lock.with_file_name("@eaDir"));
         dump(ground, args!["tree"]);
     });
 }

@@ -86,6 +86,30 @@ fn what_cannot_be_done_is_said_in_one_line() {
     });
 }
 
+/// The snapshot exists already when its catalog cannot be written.
+#[test]
+fn a_full_state_directory_is_a_warning() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        (0..2000).for_each(|nth| drop(file(tree.join(format!("{nth:0200}")), 1)));
+        let state = dir(ground.join("state"));
+        let mut mount = Command::new("mount");
+        tool(
+            mount
+                .args(["-t", "tmpfs", "-o", "size=16k,mode=755", "tmpfs"])
+                .arg(&state),
+        );
+        let ran = run(&mut dump_command(ground, args!["tree", "--state", "state"])).exits(1);
+        assert!(ran.stderr.contains("cannot write the catalog"), "{ran}");
+        assert!(ran.stderr.contains("snapshot"), "{ran}");
+        assert_eq!(trees(ground).len(), 1);
+    });
+}
+
 #[test]
 fn a_full_disk_makes_no_snapshot() {
     if !require(&NEEDS) {

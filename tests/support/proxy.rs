@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     Denied,
     /// Answers with this status and body, without asking the server.
     Answer(u16, &'static str),
+    /// Refers with this status to [`ELSEWHERE`], without asking the server.
+    Redirect(u16),
     /// Never answers.
     Silence,
     /// Closes the connection after this number of bytes of the request's body.
@@ -46,6 +48,9 @@ pub(crate) enum Fault {
     /// Waits before each piece of the answer.
     Slow,
 }
+
+/// The path to which requests are redirected.
+pub(crate) const ELSEWHERE: &str = "/elsewhere";
 
 type Plan = dyn Fn(&Request) -> Fault + Send + Sync;
 
@@ -145,6 +150,7 @@ fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<
     let answer = match fault {
         Fault::Error => Some((500, "")),
         Fault::Denied => Some((403, "")),
+        Fault::Redirect(status) => Some((status, "")),
         Fault::Answer(status, body) => Some((status, body)),
         Fault::Silence => {
             // Wait until the client closes the connection.
@@ -156,8 +162,12 @@ fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<
         // Read the body first: closing a socket with unread data resets the connection.
         io::copy(&mut from.by_ref().take(length), &mut io::sink())?;
         let length = body.len();
+        let location = match fault {
+            Fault::Redirect(_) => format!("Location: {ELSEWHERE}\r\n"),
+            _ => String::new(),
+        };
         let answer = format!(
-            "HTTP/1.1 {status} Fault\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "HTTP/1.1 {status} Fault\r\n{location}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
         return (&client).write_all(answer.as_bytes());
     }

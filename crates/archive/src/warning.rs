@@ -68,6 +68,8 @@ pub enum WarningKind {
     NotPruned(ErrorKind),
     #[error("cannot keep the catalog of this dump, so that list --state finds no file in it: {0}")]
     CatalogNotKept(ErrorKind),
+    #[error("cannot write the catalog, so that the next snapshot reads all files again: {0}")]
+    SnapshotCatalogNotKept(ErrorKind),
     #[error("no catalog of this dump is kept; fathom list prints what is in its archive")]
     NoCatalog,
     /// Number of dumps without a catalog, of all dumps.

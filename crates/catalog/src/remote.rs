@@ -146,6 +146,9 @@ pub enum StoreError {
     Changed,
     #[error("the object would be larger than {0} GiB")]
     TooLarge(u64),
+    /// The response refers to a URL, with this host.
+    #[error("the server redirects the request{}", .0.as_ref().map_or(String::new(), |host| format!(" to {host}")))]
+    Redirected(Option<String>),
     /// The answer is longer than requested, or than [`MOST_BYTES`].
     #[error("the server sends more than {0} bytes")]
     LongAnswer(usize),

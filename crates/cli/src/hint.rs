@@ -335,6 +335,9 @@ pub(crate) fn store_hint(error: &StoreError) -> Cow<'static, str> {
         StoreError::Certificate(_) => {
             "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
         }
+        StoreError::Redirected(_) => {
+            "redirects are not followed: give the URL of the server itself"
+        }
         StoreError::LongAnswer(_) => "check that it is the server that you mean",
         StoreError::Refused(_) | StoreError::Other(_) => "",
     };

@@ -99,9 +99,6 @@ impl Bucket {
         notices: Notices,
     ) -> Result<Bucket, StoreError> {
         settings.check()?;
-        // Install the only TLS provider of the program explicitly, so that the choice does not
-        // depend on crate features.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = Servers::new(notices);
         let is_unconditional = Arc::<AtomicBool>::default();
         let transport = Transport::new(servers.clone(), Arc::clone(&is_unconditional));
@@ -127,7 +124,8 @@ impl Bucket {
     /// Reads the end of an object: its metadata, and up to `bytes` bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
         let (path, store) = (parse_key(key)?, self.store.clone());
-        let tail = async move { tail(&store, &path, bytes).await };
+        let servers = self.servers.clone();
+        let tail = async move { repeated(&servers, || tail(&store, &path, bytes)).await };
         self.start(tail).wait()
     }
 
@@ -149,17 +147,11 @@ impl Bucket {
         };
         let servers = self.servers.clone();
         self.start(async move {
-            // object_store repeats a request without a response, but not one whose response ends
-            // early.
-            let mut attempts = Attempts::new(&servers);
-            loop {
+            let read = || async {
                 let got = store.get_opts(&path, options.clone()).await;
-                let got = got.map_err(|e| store_error(&e))?;
-                match body(got, most).await {
-                    Err(error) if attempts.wait(&error).await => {}
-                    other => return other,
-                }
-            }
+                body(got.map_err(|e| store_error(&e))?, most).await
+            };
+            repeated(&servers, read).await
         })
     }
 
@@ -247,15 +239,18 @@ impl Bucket {
 
     /// Begins a multipart upload, and returns its id.
     pub(crate) fn begin_multipart(&self, target: &UploadTarget) -> Result<String, StoreError> {
-        let on_its_way = target.clone();
+        let (on_its_way, servers) = (target.clone(), self.servers.clone());
         let begin = async move {
-            let options = PutMultipartOptions {
-                attributes: on_its_way.attributes(),
-                ..PutMultipartOptions::default()
+            let begin = || async {
+                let options = PutMultipartOptions {
+                    attributes: on_its_way.attributes(),
+                    ..PutMultipartOptions::default()
+                };
+                let client = &on_its_way.client;
+                let begun = client.create_multipart_opts(&on_its_way.path, options);
+                begun.await.map_err(|e| store_error(&e))
             };
-            let client = &on_its_way.client;
-            let begun = client.create_multipart_opts(&on_its_way.path, options);
-            begun.await.map_err(|e| store_error(&e))
+            repeated(&servers, begin).await
         };
         let id = self.start(begin).wait()?;
         let (target, upload) = (target.clone(), id.clone());
@@ -272,10 +267,14 @@ impl Bucket {
         nth: usize,
         part: Bytes,
     ) -> Pending<PartId> {
-        let (target, id) = (target.clone(), id.to_owned());
+        let (target, id, servers) = (target.clone(), id.to_owned(), self.servers.clone());
         self.start(async move {
-            let put = target.client.put_part(&target.path, &id, nth, part.into());
-            put.await.map_err(|e| store_error(&e))
+            let put = || async {
+                let content = part.clone().into();
+                let put = target.client.put_part(&target.path, &id, nth, content);
+                put.await.map_err(|e| store_error(&e))
+            };
+            repeated(&servers, put).await
         })
     }
 
@@ -324,8 +323,10 @@ impl Bucket {
     /// Removes an object. A missing object is no error.
     pub(crate) fn remove(&self, key: &str) -> Result<(), StoreError> {
         let (store, path) = (self.store.clone(), parse_key(key)?);
+        let servers = self.servers.clone();
         let remove = async move {
-            match store.delete(&path).await.map_err(|e| store_error(&e)) {
+            let remove = || async { store.delete(&path).await.map_err(|e| store_error(&e)) };
+            match repeated(&servers, remove).await {
                 Err(StoreError::NotFound) => Ok(()),
                 other => other,
             }
@@ -342,10 +343,14 @@ impl Bucket {
 
     /// Writes an object unconditionally.
     pub(crate) fn overwrite(&self, path: Path, content: Vec<Bytes>) -> Result<(), StoreError> {
-        let store = self.store.clone();
+        let (store, servers) = (self.store.clone(), self.servers.clone());
+        let content = PutPayload::from_iter(content);
         let put = async move {
-            let put = store.put(&path, PutPayload::from_iter(content)).await;
-            put.map_err(|e| store_error(&e)).map(drop)
+            let put = || async {
+                let put = store.put(&path, content.clone()).await;
+                put.map_err(|e| store_error(&e)).map(drop)
+            };
+            repeated(&servers, put).await
         };
         self.start(put).wait()
     }
@@ -362,13 +367,31 @@ impl Bucket {
 
     /// The objects directly below a prefix, and the common prefixes there.
     pub(crate) fn list(&self, prefix: Path) -> Result<ListResult, StoreError> {
-        let store = self.store.clone();
+        let (store, servers) = (self.store.clone(), self.servers.clone());
         let list = async move {
             let prefix = (!prefix.as_ref().is_empty()).then_some(&prefix);
-            let listed = store.list_with_delimiter(prefix).await;
-            listed.map_err(|e| store_error(&e))
+            let list = || async {
+                let listed = store.list_with_delimiter(prefix).await;
+                listed.map_err(|e| store_error(&e))
+            };
+            repeated(&servers, list).await
         };
         self.start(list).wait()
+    }
+}
+
+/// Makes a request that may be made twice until it succeeds. object_store repeats a request without
+/// a response, but neither one whose response ends early nor one that conflicts with another.
+async fn repeated<T, F: Future<Output = Result<T, StoreError>>>(
+    servers: &Servers,
+    request: impl Fn() -> F,
+) -> Result<T, StoreError> {
+    let mut attempts = Attempts::new(servers);
+    loop {
+        match request().await {
+            Err(error) if attempts.wait(&error).await => {}
+            other => return other,
+        }
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
             }
         }
         Some("NoSuchBucket") => return StoreError::NoBucket,
+        // Statuses 400 and 409 that a repetition can mend.
+        Some(code @ ("RequestTimeout" | "OperationAborted")) => {
+            return StoreError::Other(code.to_owned());
+        }
         Some(
             // The last code is from Versity's S3 gateway.
             code @ ("InvalidAccessKeyId"
@@ -186,6 +190,9 @@ mod tests {
             )),
             refused
         );
+        let slow = format!("status code: 400 Bad Request: {}", xml("RequestTimeout"));
+        let expected = StoreError::Other("RequestTimeout".to_owned());
+        assert_eq!(answered(&slow), expected);
         assert_eq!(
             answered(&xml("SlowDown")),
             StoreError::Other("SlowDown".to_owned())

@@ -10,9 +10,9 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 
 use crate::error::no_connection;
-use crate::retry::{Attempts, CONNECT, Notices, SILENCE, Servers};
+use crate::retry::{Attempts, Notices, Servers};
 use crate::runtime::Runtime;
-use crate::transport::is_repeated;
+use crate::transport::{http_client, is_repeated, redirection};
 
 /// Version 2 of the protocol, whose lists contain lengths.
 const VERSION_2: &str = "application/vnd.x.restic.rest.v2";
@@ -67,12 +67,7 @@ impl RestFiles {
         };
         let _ = base.set_username("");
         let _ = base.set_password(None);
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
-            .build()
-            .map_err(|e| no_connection(&e))?;
+        let client = http_client().build().map_err(|e| no_connection(&e))?;
         let host = base.host_str().unwrap_or_default();
         let host = match base.port() {
             Some(port) => format!("{host}:{port}"),
@@ -121,7 +116,9 @@ impl Server {
         let answer = self.servers.watch(&self.host, bytes, request.send()).await;
         let answer = answer.map_err(|e| no_connection(&e))?;
         self.servers.note_answer(&self.host);
-        status_error(answer.status()).map_or(Ok(answer), Err)
+        let redirection = redirection(answer.status(), answer.headers());
+        let error = redirection.or_else(|| status_error(answer.status()));
+        error.map_or(Ok(answer), Err)
     }
 
     async fn ask(

@@ -9,6 +9,7 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use crate::error::store_error;
 use crate::retry::{CONNECT, MOST_PATIENCE, SILENCE};
 use crate::transport::Transport;
+use crate::url::is_url_text;
 
 /// Settings of a store from the environment and the command line.
 #[derive(Debug)]
@@ -48,6 +49,13 @@ const CREDENTIALS: [&str; 6] = [
 
 const ENDPOINT_OPTION: &str = "--endpoint-url";
 
+/// The variables with URLs of services that give credentials.
+const OTHER_URLS: [&str; 3] = [
+    "AWS_METADATA_ENDPOINT",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+
 /// A variable of AWS with a value that object_store panics on, or that no request can contain.
 fn bad_variable() -> Option<String> {
     let all =
@@ -60,22 +68,20 @@ fn bad_variable() -> Option<String> {
 fn is_bad(name: &str, value: &[u8]) -> bool {
     // Variables that must not contain blanks. Secret keys and names of files and profiles may
     // contain blanks.
-    const STRICT: [&str; 6] = [
+    const STRICT: [&str; 4] = [
         "AWS_ACCESS_KEY_ID",
-        "AWS_SESSION_TOKEN",
-        "AWS_TOKEN",
         "AWS_REGION",
         "AWS_DEFAULT_REGION",
         "AWS_REQUEST_PAYER",
     ];
-    match STRICT.contains(&name) || name.contains("ENDPOINT") {
-        true => !value.iter().all(u8::is_ascii_graphic),
+    match STRICT.contains(&name) || name.contains("ENDPOINT") || name.ends_with("_URI") {
+        true => !is_url_text(value),
         false => value.iter().any(u8::is_ascii_control),
     }
 }
 
 fn check_endpoint(endpoint: &str, from: &str) -> Result<(), StoreError> {
-    if !endpoint.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if !is_url_text(endpoint.as_bytes()) {
         return Err(StoreError::BadSetting(from.to_owned()));
     }
     let rest = ["http://", "https://"]
@@ -83,7 +89,9 @@ fn check_endpoint(endpoint: &str, from: &str) -> Result<(), StoreError> {
         .find_map(|scheme| endpoint.strip_prefix(scheme));
     // The library would mistake a part of the path for the host.
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    match has_host && reqwest::Url::parse(endpoint).is_ok() {
+    // The library appends the bucket and the key.
+    let is_base = reqwest::Url::parse(endpoint).is_ok_and(|url| url.query().is_none());
+    match has_host && is_base {
         true => Ok(()),
         false => Err(StoreError::BadEndpoint(from.to_owned())),
     }
@@ -140,6 +148,9 @@ impl Settings {
         if let Some(endpoint) = &self.endpoint {
             check_endpoint(endpoint, self.endpoint_from)?;
         }
+        for name in OTHER_URLS {
+            variable(name).map_or(Ok(()), |url| check_endpoint(&url, name))?;
+        }
         if let Some(variable) = self.missing {
             return Err(StoreError::NoCredentials(variable));
         }
@@ -180,7 +191,22 @@ impl Settings {
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(endpoint);
         }
-        builder.build().map_err(|e| store_error(&e))
+        builder
+            .build()
+            .map_err(|e| without_value(store_error(&e), std::env::vars()))
+    }
+}
+
+/// Names the variable whose value an error quotes: the value may be a secret.
+fn without_value(
+    error: StoreError,
+    mut variables: impl Iterator<Item = (String, String)>,
+) -> StoreError {
+    let text = error.to_string();
+    let is_quoted = |value: &str| !value.is_empty() && text.contains(&format!("\"{value}\""));
+    match variables.find(|(name, value)| name.starts_with("AWS_") && is_quoted(value)) {
+        Some((name, _)) => StoreError::BadSetting(name),
+        None => error,
     }
 }
 
@@ -214,6 +240,8 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", "abc\n", true),
             ("AWS_REGION", "eu-central-1 ", true),
             ("AWS_ENDPOINT_URL", "http://a b", true),
+            ("AWS_ENDPOINT_URL_STS", "http://a\\b", true),
+            ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "\\x", true),
             ("AWS_PROFILE", "my profile", false),
             ("AWS_PROFILE", "my profile\n", true),
         ] {
@@ -227,10 +255,23 @@ mod tests {
             "ftp://host",
             "http://",
             "https:///b",
+            "https://host?x=1",
         ] {
             let expected = Err(StoreError::BadEndpoint("X".to_owned()));
             assert_eq!(check_endpoint(endpoint, "X"), expected, "{endpoint}");
         }
+    }
+
+    #[test]
+    fn values_are_not_quoted() {
+        let error = StoreError::Other("failed to parse \"SECRET\" as boolean".to_owned());
+        let set = |name: &str| [(name.to_owned(), "SECRET".to_owned())].into_iter();
+        let named = without_value(error.clone(), set("AWS_SKIP_SIGNATURE"));
+        assert_eq!(
+            named,
+            StoreError::BadSetting("AWS_SKIP_SIGNATURE".to_owned())
+        );
+        assert_eq!(without_value(error.clone(), set("OTHER")), error);
     }
 
     #[test]

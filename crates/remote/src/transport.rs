@@ -5,21 +5,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use catalog::StoreError;
 use catalog::remote::MOST_BYTES;
 use http_body::{Body, Frame};
-use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    HttpResponseBody, HttpService, ReqwestConnector,
+    HttpResponseBody, HttpService,
 };
-use reqwest::header::{HeaderName, HeaderValue, RANGE};
-use reqwest::{Method, StatusCode};
+use object_store::{ClientConfigKey, ClientOptions};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE};
+use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, Method, StatusCode, Url};
 
-use crate::retry::Servers;
+use crate::retry::{CONNECT, SILENCE, Servers};
 
 /// Sends the requests of a client.
 #[derive(Clone, Debug)]
@@ -53,11 +55,50 @@ struct Service {
 
 impl HttpConnector for Transport {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let value = |key| options.get_config_value(&key).unwrap_or_default();
+        let client = http_client()
+            .https_only(value(ClientConfigKey::AllowHttp) != "true")
+            .http1_only();
+        // The service of a machine's metadata is asked with less patience.
+        let client = match value(ClientConfigKey::ConnectTimeout).strip_suffix('s') {
+            Some("1") => client.connect_timeout(Duration::from_secs(1)),
+            _ => client,
+        };
+        let client = client
+            .build()
+            .map_err(|error| object_store::Error::Generic {
+                store: "HTTP",
+                source: error.into(),
+            })?;
         Ok(HttpClient::new(Service {
-            client: ReqwestConnector::default().connect(options)?,
+            client: HttpClient::new(client),
             transport: self.clone(),
         }))
     }
+}
+
+/// The settings of a client. It follows no redirects: a request that writes would become one that
+/// reads, and headers with credentials would go to another host.
+pub(crate) fn http_client() -> ClientBuilder {
+    // Install the only TLS provider of the program explicitly, so that the choice does not depend
+    // on crate features.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    ClientBuilder::new()
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .redirect(Policy::none())
+}
+
+/// The error of a response that redirects the request.
+pub(crate) fn redirection(status: StatusCode, headers: &HeaderMap) -> Option<StoreError> {
+    let is_redirection = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
+    let location = headers.get(LOCATION).filter(|_| is_redirection)?;
+    let url = location
+        .to_str()
+        .ok()
+        .and_then(|text| Url::parse(text).ok());
+    let host = url.and_then(|url| url.host_str().map(str::to_owned));
+    Some(StoreError::Redirected(host))
 }
 
 /// Whether a request completes a multipart upload.
@@ -105,7 +146,10 @@ impl HttpService for Service {
                         if is_repeated(status) {
                             servers.note_status(status);
                         }
-                        Ok(answer)
+                        match redirection(status, answer.headers()) {
+                            Some(error) => Err(HttpError::new(HttpErrorKind::Unknown, error)),
+                            None => Ok(answer),
+                        }
                     }
                 }
             }
@@ -118,8 +162,12 @@ impl HttpService for Service {
 
 /// The host and port of a request.
 fn host_of(request: &HttpRequest) -> String {
-    let authority = request.uri().authority();
-    authority.map_or_else(String::new, ToString::to_string)
+    // Without the user and the password of the URL.
+    let host = request.uri().host().unwrap_or_default();
+    match request.uri().port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
 }
 
 /// Maximum bytes of the response to a request: those of the requested range.

@@ -34,9 +34,15 @@ impl<'a> Url<'a> {
     }
 }
 
+/// Whether text can be part of a URL as it is.
+pub(crate) fn is_url_text(text: &[u8]) -> bool {
+    let is_of_urls = |byte: &u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(byte);
+    text.iter().all(is_of_urls)
+}
+
 /// Fails if no store permits this bucket name.
 fn check_bucket(bucket: &str) -> Result<(), StoreError> {
-    match bucket.bytes().all(|byte| byte.is_ascii_graphic()) {
+    match is_url_text(bucket.as_bytes()) {
         _ if bucket.is_empty() => Err(StoreError::BadUrl),
         true => Ok(()),
         false => Err(StoreError::BadKey(
@@ -104,7 +110,7 @@ mod tests {
             );
         }
         assert_eq!(Url::parse_object(b"s3://b/\xff"), Err(StoreError::BadUrl));
-        for bad in ["s3://b//k", "s3://a b/k", "s3://a\n/k"] {
+        for bad in ["s3://b//k", "s3://a b/k", "s3://a\n/k", "s3://a<b>/k"] {
             let refused = Url::parse_object(bad.as_bytes());
             assert!(matches!(refused, Err(StoreError::BadKey(_))), "{bad}");
         }

@@ -51,7 +51,9 @@ pub(crate) fn open_key(
     if !hint.is_empty() {
         ids.sort_by_key(|id| !id.to_string().starts_with(hint));
     }
-    for id in ids {
+    /// Maximum number of keys tried: each may take a minute. restic has the same limit.
+    const MOST_KEYS: usize = 20;
+    for id in ids.into_iter().take(MOST_KEYS) {
         let bytes = files.read(RepositoryFile::Key, &id)?;
         let bad = || Error::BadKey(RepositoryFile::Key.path(&id));
         let file = serde_json::from_slice::<KeyFile>(&bytes).map_err(|_| bad())?;

@@ -325,9 +325,12 @@ impl RepositoryLocks {
 
     fn check_others_once(&self) -> Result<(), Error> {
         for (name, size) in self.list()? {
-            // An interrupted program leaves an empty file where writes are not atomic; restic skips
-            // it, too.
-            if size == 0 || self.held.lock().iter().any(|own| own.is_named(&name)) {
+            // An interrupted program leaves an empty file where writes are not atomic, and others
+            // leave files with names of their own; restic skips both, too.
+            if size == 0
+                || Id::parse(name.as_bytes()).is_none()
+                || self.held.lock().iter().any(|own| own.is_named(&name))
+            {
                 continue;
             }
             let path = format!("{DIR}/{name}");

@@ -417,20 +417,27 @@ fn open_backend(location: &[u8], on_silence: Option<OnSilence>) -> Result<Backen
     }
 }
 
-/// A location for display: without the password of a URL.
+/// A location for display: without the password of a URL, whatever characters it has.
 pub fn without_password(location: &[u8]) -> Vec<u8> {
-    let position = |from: usize, what: &[u8]| {
-        let found = location[from..]
-            .windows(what.len())
-            .position(|it| it == what);
-        found.map(|at| from + at)
-    };
     let shown = || {
-        let user = position(0, b"://")? + 3;
-        let host = position(user, b"@")?;
-        let password = position(user, b":").filter(|&colon| colon < host)? + 1;
-        let has_path = location[user..host].contains(&b'/');
-        (!has_path).then(|| [&location[..password], b"***", &location[host..]].concat())
+        let scheme = location.iter().position(|&byte| byte == b':')?;
+        // sftp has no passwords.
+        if !matches!(&location[..scheme], b"rest" | b"s3") {
+            return None;
+        }
+        let slashes = location.windows(3).rposition(|it| it == b"://");
+        let user = slashes.map_or(scheme + 1, |at| at + 3);
+        let host = location.iter().rposition(|&byte| byte == b'@')?;
+        let colon = location
+            .get(user..host)?
+            .iter()
+            .position(|&byte| byte == b':')?;
+        let password = &location[user + colon + 1..host];
+        // The '@' of a path comes after the port.
+        let port = password.split(|&byte| byte == b'/').next()?;
+        let is_path = port.len() < password.len() && port.iter().all(u8::is_ascii_digit);
+        let before = &location[..=user + colon];
+        (port.is_empty() || !is_path).then(|| [before, b"***", &location[host..]].concat())
     };
     shown().unwrap_or_else(|| location.to_vec())
 }
@@ -495,6 +502,11 @@ mod tests {
             ),
             ("rest:https://me@host:1/p", "rest:https://me@host:1/p"),
             ("rest:https://host:1/p@q", "rest:https://host:1/p@q"),
+            ("rest:http://me:p@s%2Fw@h/p", "rest:http://me:***@h/p"),
+            ("rest:http://me:se/cret@host", "rest:http://me:***@host"),
+            ("s3:KEY:SECRET@host/b", "s3:KEY:***@host/b"),
+            ("s3:https://host/b@c", "s3:https://host/b@c"),
+            ("sftp:me@host:/p@q", "sftp:me@host:/p@q"),
             ("/srv/a:b@c", "/srv/a:b@c"),
         ] {
             assert_eq!(without_password(location.as_bytes()), shown.as_bytes());

@@ -1,12 +1,15 @@
 //! Encryption of everything in a repository except key files: a nonce, the ciphertext by AES-256 in
 //! counter mode, and a Poly1305-AES tag (`doc/design.rst`, "Keys, Encryption and MAC").
 
+use std::io::Read;
+
 use aes256ctr_poly1305aes::aead::AeadInPlace;
 use aes256ctr_poly1305aes::{Aes256CtrPoly1305Aes, Key, Nonce, Tag};
+use catalog::remote::MOST_BYTES;
 use gate::Errno;
 use rand::Rng;
+use zstd::Decoder;
 use zstd::bulk;
-use zstd::stream::decode_all;
 
 /// The length of a key in bytes.
 pub(crate) const KEY: usize = 64;
@@ -71,7 +74,13 @@ impl Cipher {
     /// Decrypts a JSON file. `None` if it is damaged.
     pub(crate) fn open_file(&self, sealed: &mut [u8]) -> Option<Vec<u8>> {
         match self.open(sealed)? {
-            [COMPRESSED, packed @ ..] => decode_all(&*packed).ok(),
+            [COMPRESSED, packed @ ..] => {
+                let mut plain = Vec::new();
+                let decoder = Decoder::new(&*packed).ok()?;
+                let most = MOST_BYTES as u64 + 1;
+                let read = decoder.take(most).read_to_end(&mut plain).ok()?;
+                (read <= MOST_BYTES).then_some(plain)
+            }
             plain => Some(plain.to_vec()),
         }
     }

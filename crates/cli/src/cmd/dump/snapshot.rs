@@ -20,10 +20,12 @@ mod with_restic {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use archive::WarningKind;
     use archive::dump::Progress;
     use archive::gather::gather;
     use archive::increment::unread::UnreadEntries;
     use archive::snapshot::{SnapshotCatalog, TreeState};
+    use base::Warning;
     use catalog::since::GoneMount;
     use restic::{DeviceIds, Repository, SnapshotOptions};
     use show::name::printable;
@@ -84,7 +86,8 @@ mod with_restic {
             Ok::<_, Error>(SnapshotCatalog::open(state, name, &options, has_devices)?)
         });
         let catalog = catalog.transpose()?;
-        let mut missed = Vec::new();
+        // The snapshot exists even if its catalog cannot be written.
+        let (mut missed, mut unkept) = (Vec::new(), None);
         let made = watch_dump(out.messages(), &diagnostics, &progress, || {
             let Some(catalog) = &catalog else {
                 let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
@@ -102,7 +105,7 @@ mod with_restic {
                 } => {
                     let snapshot = opened.keep(kept, &about).map_err(failed)?;
                     if !args.dry_run {
-                        catalog.renew(&renewed, &snapshot.record)?;
+                        unkept = catalog.renew(&renewed, &snapshot.record).err();
                     }
                     missed = catalog.gone_mounts().to_vec();
                     Ok((snapshot, parts))
@@ -121,7 +124,8 @@ mod with_restic {
                     missed.clone_from(&gone);
                     if let Some(draft) = draft {
                         let record = snapshot.record.clone();
-                        catalog.replace(draft, (&rows, gone), record, is_complete)?;
+                        let replaced = catalog.replace(draft, (&rows, gone), record, is_complete);
+                        unkept = replaced.err();
                     }
                     Ok((snapshot, parts))
                 }
@@ -138,6 +142,10 @@ mod with_restic {
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
         warnings.extend(missed.iter().map(GoneMount::warning));
+        warnings.extend(unkept.map(|error| {
+            let kind = WarningKind::SnapshotCatalogNotKept(error.kind);
+            Warning::about(&error.path, kind)
+        }));
         let is_whole = absent.is_empty() && !args.dry_run;
         warnings.extend(absent);
         if is_whole && UnreadEntries::from_warnings(&warnings).is_empty() {

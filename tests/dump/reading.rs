@@ -601,6 +601,12 @@ fn runs_are_reported_for_monitoring() {
             && ran.stderr.contains("cannot append to the report"),
         "{ran}"
     );
+    // Another user may have planted a hard link to a file of this user.
+    fs::write(at.join("other"), "own").unwrap();
+    fs::hard_link(at.join("other"), at.join("planted")).unwrap();
+    let ran = nights.run(&["dump", "srv", "-o", "x.tar", "--report", "planted"]);
+    assert!(ran.exits(1).stderr.contains("cannot append to the report"));
+    assert_eq!(fs::read_to_string(at.join("other")).unwrap(), "own");
 }
 
 /// Checks the metrics with Prometheus' promtool, where it is installed.

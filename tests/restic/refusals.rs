@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -83,6 +83,27 @@ fn what_cannot_be_done_is_said_in_one_line() {
             listed.contains("/tree/below/file") && !listed.contains("/repo"),
             "{listed}"
         );
+    });
+}
+
+/// A FIFO in place of the metrics, which a failed run reads for the time of the last snapshot, must
+/// not block the run.
+#[test]
+fn planted_metrics_are_not_read() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        fs::remove_file(ground.join("repo/config")).unwrap();
+        let metrics = dir(ground.join("metrics")).join("m.prom");
+        chmod(metrics.parent().unwrap(), 0o1777);
+        tool(Command::new("mkfifo").arg(&metrics));
+        chown(&metrics, Some(65534), None).unwrap();
+        dir(ground.join("tree"));
+        let words = args!["tree", "--metrics", metrics];
+        let ran = run(&mut dump_command(ground, words)).exits(2);
+        assert!(ran.stderr.contains("cannot write metrics"), "{ran}");
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::mount::{MountFlags, mount_remount};
@@ -42,6 +43,11 @@ fn page_is_written_to_the_given_file() {
             is_page(&here.join(PAGE));
             assert!(ran.stderr.contains(PAGE), "{ran}");
             ran.json();
+            // The page has names from directories that only this user can read.
+            fs::remove_file(here.join(PAGE)).unwrap();
+            run(&mut survey_here(&[])).exits(0);
+            let mode = fs::metadata(here.join(PAGE)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
             // The page is written to a given file.
             let other = ground.join("other.html");
             run(&mut survey_here(&args!["-q", "-o", &other])).exits(0);

@@ -13,6 +13,7 @@ use crate::support::build::{bind, chmod, dir, disk, file, name, tmpfs, unmount_w
 use crate::support::disks::{BTRFS, EXT4, mounted};
 use crate::support::fuse::Manner::Hung;
 use crate::support::fuse::serve;
+use crate::support::pack::{pack, plain};
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::tool::tool;
@@ -418,7 +419,7 @@ fn files_on_skipped_mounts_are_not_reported() {
 fn against_must_be_a_directory() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
-    fs::write(&archive, crate::support::pack::pack(&[])).unwrap();
+    fs::write(&archive, pack(&[])).unwrap();
     run(&mut fathom(args![
         "verify",
         &archive,
@@ -875,4 +876,18 @@ fn archives_are_compared_one_by_one_and_chains_by_state() {
         words.join(" ").contains("verify --state DIR checks chains"),
         "{help}"
     );
+}
+
+/// A search for the right directory must not cost a call for each pair of components.
+#[test]
+fn deep_names_of_another_tree_are_compared_soon() {
+    let place = tempfile::tempdir().unwrap();
+    let name = |nth: u8| format!("n{nth}/{}", "a/".repeat(60_000));
+    let members = [0, 1].map(|nth| (plain(name(nth) + "f", b"data"), &b"data"[..]));
+    let archive = place.path().join("deep.tar");
+    fs::write(&archive, pack(&members)).unwrap();
+    let empty = dir(place.path().join("empty"));
+    let words = args!["verify", &archive, "--against", &empty, "--json"];
+    let calls = run(&mut fathom(words)).exits(1).json()["gates"]["openat2"]["calls"].clone();
+    assert!(calls.as_u64().unwrap() < 1000, "{calls}");
 }

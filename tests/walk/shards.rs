@@ -388,6 +388,14 @@ fn finished_shards_are_kept() {
     }
     let listed = paths(&shard(0, &["--format", "paths0"]).exits(0));
     assert_eq!(listed.len() as u64, first["entries"]);
+    // A part that another user may have written is not trusted.
+    if require(&[Need::Root]) {
+        let planted = part(&out, 1, 2);
+        std::os::unix::fs::chown(&planted, Some(65534), None).unwrap();
+        let ran = shard(1, &[]).refused();
+        assert!(ran.stderr.contains("65534"), "{ran}");
+        std::os::unix::fs::chown(&planted, Some(0), None).unwrap();
+    }
     let another = args!["walk", &top, "--catalog", &out, "--shard", "0/3"];
     let ran = run(&mut fathom(another)).refused();
     assert!(ran.stderr.contains("-of-2.parquet of another run"), "{ran}");

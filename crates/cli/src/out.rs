@@ -450,6 +450,12 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
         .map_err(|e| Error::write("cannot write", path, e, ""))
 }
 
+/// Writes a file atomically that only this user can read.
+pub(crate) fn publish_privately(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
+    write_file(path, bytes, Permissions::Private)
+        .map_err(|e| Error::write("cannot write", path, e, ""))
+}
+
 /// Writes a file atomically, with the given permissions.
 pub(crate) fn write_file(path: &[u8], bytes: &[u8], permissions: Permissions) -> Result<(), Errno> {
     let mut file = Writer::create(path, permissions)?;

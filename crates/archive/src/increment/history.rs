@@ -36,6 +36,9 @@ const FILE: &[u8] = b"dumps.ndjson";
 /// long names takes 4 MiB.
 const MOST_BYTES: u64 = 2 << 30;
 
+/// Number of bytes read at once.
+const PIECE: u64 = 16 << 20;
+
 /// The absolute path of a state directory, or the prefix of one in a store; `None` if the directory
 /// has no path.
 pub(super) fn absolute_state(state: &[u8]) -> Option<Vec<u8>> {
@@ -108,9 +111,17 @@ impl History {
                     let (bytes, most) = (file.len(), MOST_BYTES);
                     return Err(error(catalog::ErrorKind::TooLong { bytes, most }));
                 }
-                text.resize(file.len() as usize, 0);
-                let n = file.read_at(0, &mut text).map_err(error)?;
-                text.truncate(n);
+                // Whatever length a server claims, only bytes that have arrived take memory.
+                while (text.len() as u64) < file.len() {
+                    let at = text.len();
+                    let left = file.len() - at as u64;
+                    text.resize(at + left.min(PIECE) as usize, 0);
+                    let n = file.read_at(at as u64, &mut text[at..]).map_err(error)?;
+                    text.truncate(at + n);
+                    if n == 0 {
+                        break;
+                    }
+                }
                 version = file.version().map(str::to_owned);
             }
             Err(kind) if kind.is_missing() => {}

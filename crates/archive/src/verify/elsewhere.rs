@@ -1,7 +1,7 @@
 //! Detects that an archive is compared with the wrong directory: one level too deep, or too
 //! shallow, or a different directory with the same entries.
 
-use base::path::{below, split};
+use base::path::below;
 use gate::fs::{AtFlags, StatxMask};
 use gate::long::statx_long;
 use mounts::root::absolute;
@@ -35,15 +35,20 @@ impl Tree {
     /// The directory at the beginning of member names without which all of the first members are
     /// in the tree, as after a dump of a different directory with the same entries.
     fn find_without_prefix(&mut self, names: &[Vec<u8>]) -> Option<Vec<u8>> {
-        let mut prefix = &names.first()?[..];
-        while !prefix.is_empty() {
+        /// Maximum number of components of the prefix: each takes a system call, which is the more
+        /// expensive the longer the rest of the name.
+        const MOST: usize = 64;
+        let first = &names.first()?[..];
+        let ends = first.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let ends = ends.map(|(at, _)| at).chain([first.len()]);
+        let ends: Vec<usize> = ends.take(MOST).collect();
+        for prefix in ends.into_iter().rev().map(|end| &first[..end]) {
             let rests = names.iter().filter_map(|name| below(prefix, name));
             let rests: Vec<&[u8]> = rests.filter(|rest| !rest.is_empty()).collect();
             let mut exists = |rest: &[u8]| self.spot(rest).and_then(|it| it.statx()).is_ok();
             if !rests.is_empty() && rests.into_iter().all(&mut exists) {
                 return Some(prefix.to_vec());
             }
-            prefix = split(prefix).0;
         }
         None
     }

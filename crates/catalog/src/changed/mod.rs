@@ -226,7 +226,7 @@ fn select_the_rest(
     if predicates.empty {
         let dirs = [options.dir.clone()];
         let has_none = is_empty_directory(&dirs, diagnostics);
-        let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
+        let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path), None);
         changes.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
         changes.retain_carried(|path, is_dir| !is_dir || is_empty(path));
     }

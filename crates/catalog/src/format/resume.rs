@@ -33,7 +33,7 @@ pub enum Writer {
 ///
 /// # Errors
 /// The part is of different directories, has different options, or was written by the other
-/// command; or it cannot be read.
+/// command; or it cannot be read, or other users may have written it.
 pub fn finished_part(
     file: &[u8],
     dirs: &[Vec<u8>],
@@ -44,6 +44,8 @@ pub fn finished_part(
         Err(error) if error.kind.is_missing() => return Ok(None),
         reader => reader?,
     };
+    let refused = |kind| Error::new(Action::ReadCatalog, file, kind);
+    reader.check_trusted().map_err(refused)?;
     let about = reader.about();
     let roots: Vec<Root> = dirs.iter().map(|dir| Root::new(dir)).collect();
     let is_other = about.above.is_some() != (by == Writer::Dump)

@@ -42,7 +42,7 @@ impl DataSet {
         }
         let selected = SelectionSink::new(predicates, sink);
         self.read(&Predicates::default(), &selected)?;
-        selected.finish(|_| true);
+        selected.finish(|_, _| true);
         Ok(())
     }
 

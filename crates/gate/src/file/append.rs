@@ -9,7 +9,7 @@ use crate::{Errno, Result};
 ///
 /// # Errors
 /// `EACCES` for a file of another user, `EINVAL` for a file that is not regular, `ELOOP` for a
-/// symlink; the errors of openat(2) and write(2). Some of the bytes may have been written.
+/// symlink, `EMLINK` for a file with several names; the errors of openat(2) and write(2). Some of the bytes may have been written.
 pub fn append(path: &[u8], bytes: &[u8]) -> Result<()> {
     let (dir, name) = split_path(path);
     let dir = open_long(dir, Open::DIRECTORY)?;
@@ -21,6 +21,10 @@ pub fn append(path: &[u8], bytes: &[u8]) -> Result<()> {
     }
     if !seen.is_ours() {
         return Err(Errno::EACCES);
+    }
+    // Another user may have planted a hard link to a file of this user.
+    if seen.nlink > 1 {
+        return Err(Errno::EMLINK);
     }
     let mut rest = bytes;
     while !rest.is_empty() {

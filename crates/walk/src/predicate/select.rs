@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 use base::Warning;
 use base::path::below;
-use gate::fs::{Open, Resolve, getdents64};
+use gate::fs::{Open, Resolve, StatxMask, fstat, getdents64};
 use gate::long::{open_long, openat2_long};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
@@ -62,16 +62,16 @@ impl<'a> SelectionSink<'a> {
         }
     }
 
-    /// Passes on the empty directories. Calls `is_empty` with the path of each candidate of which
-    /// no entry was received.
-    pub fn finish(self, is_empty: impl Fn(&[u8]) -> bool) {
+    /// Passes on the empty directories. Calls `is_empty` with the path and the inode number of each
+    /// candidate of which no entry was received.
+    pub fn finish(self, is_empty: impl Fn(&[u8], Option<u64>) -> bool) {
         let found = self.found.into_inner();
         let (mut worker, mut dir_path) = (self.sink.worker(), Vec::new());
         let candidates = found.candidates.into_iter();
         for candidate in candidates.filter(|it| !found.used.contains(&it.key)) {
             let Candidate { name, meta, .. } = &candidate;
             found.paths.get(candidate.dir_path, &mut dir_path);
-            if is_empty(&joined(&dir_path, name)) {
+            if is_empty(&joined(&dir_path, name), Some(meta.ino)) {
                 let entry = Entry { name, meta: *meta };
                 worker.take(&candidate.dir.dir(&dir_path), &[entry]);
             }
@@ -80,19 +80,19 @@ impl<'a> SelectionSink<'a> {
 }
 
 /// Returns a function for [`SelectionSink::finish`] that reads a directory below one of some DIRs.
-/// A directory that cannot be read is not empty, and causes a warning, unless the walk has already
-/// warned of the directory.
+/// A directory that cannot be read, or has another inode number than expected, is not empty, and
+/// causes a warning, unless the walk has already warned of the directory.
 pub fn is_empty_directory<'a>(
     dirs: &'a [Vec<u8>],
     diagnostics: &'a Diagnostics,
-) -> impl Fn(&[u8]) -> bool + use<'a> {
+) -> impl Fn(&[u8], Option<u64>) -> bool + use<'a> {
     let paths = |all: &[Warning]| all.iter().filter_map(|it| it.path.clone()).collect();
     let warned: HashSet<Vec<u8>> = diagnostics.with_warnings(paths);
     let tops = Tops {
         dirs,
         open: RefCell::default(),
     };
-    move |path| !warned.contains(path) && is_empty(path, &tops, diagnostics)
+    move |path, ino| !warned.contains(path) && is_empty((path, ino), &tops, diagnostics)
 }
 
 /// The DIRs; the last one used stays open.
@@ -124,7 +124,7 @@ fn without_slashes(dir: &[u8]) -> &[u8] {
     end.map_or(b"/", |end| &dir[..=end])
 }
 
-fn is_empty(path: &[u8], tops: &Tops<'_>, diagnostics: &Diagnostics) -> bool {
+fn is_empty((path, ino): (&[u8], Option<u64>), tops: &Tops<'_>, diagnostics: &Diagnostics) -> bool {
     let mut buffer = [0; 4096];
     let failed = |gate, kind: WarningKind| {
         move |errno: Errno| {
@@ -137,6 +137,12 @@ fn is_empty(path: &[u8], tops: &Tops<'_>, diagnostics: &Diagnostics) -> bool {
     let Ok(fd) = opened.map_err(failed(Gate::Openat2, WarningKind::OpenDirectory)) else {
         return false;
     };
+    // Since the walk, DIR may have been exchanged for another directory.
+    let seen = || fstat(&fd, StatxMask::INO).map(|seen| seen.ino);
+    if ino.is_some_and(|ino| seen() != Ok(ino)) {
+        failed(Gate::Statx, WarningKind::OpenDirectory)(Errno::ESTALE);
+        return false;
+    }
     loop {
         match getdents64(&fd, &mut buffer) {
             Ok(0) => return true,
@@ -249,5 +255,33 @@ impl Drop for Selector<'_> {
                 dir_path: moved(it.dir_path),
                 ..it
             }));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests build past the gate")]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_in_the_place_of_an_empty_one_is_not_empty() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [empty, other] = ["empty", "other"].map(|name| scratch.path().join(name));
+        for dir in [&empty, &other] {
+            fs::create_dir(dir).unwrap();
+        }
+        let ino = |dir| fs::metadata(dir).unwrap().ino();
+        let diagnostics = Diagnostics::default();
+        let dirs = [scratch.path().as_os_str().as_bytes().to_vec()];
+        let is_empty = is_empty_directory(&dirs, &diagnostics);
+        let path = empty.as_os_str().as_bytes();
+        assert!(is_empty(path, Some(ino(&empty))) && is_empty(path, None));
+        assert!(diagnostics.take_warnings().is_empty());
+        assert!(!is_empty(path, Some(ino(&other))));
+        assert_eq!(diagnostics.take_warnings().len(), 1);
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let directories = show::restic_directories(args.format, &report.changes);
     let dirs = [options.dir.clone()];
     let (has_none, changes) = (is_empty_directory(&dirs, &diagnostics), &report.changes);
-    let is_empty = |path: &KeptPath| has_none(&joined(&options.dir, &changes.path(*path)));
+    let is_empty = |path: &KeptPath| has_none(&joined(&options.dir, &changes.path(*path)), None);
     let empty: HashSet<KeptPath> = directories.into_iter().filter(is_empty).collect();
     report.warnings.extend(diagnostics.take_warnings());
     let update = report.update.take();

@@ -27,7 +27,7 @@ use super::show::summary;
 use super::warning::{WarningKind, with_retry};
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::error::{Error, Outcome};
-use crate::out::{Out, publish};
+use crate::out::{Out, publish_privately};
 use crate::progress::Progress;
 use crate::ranks::check_own_output;
 
@@ -134,7 +134,7 @@ fn print(
     });
     let mut written = None;
     if let Some(name) = page {
-        match publish(name, html(&survey).as_bytes()) {
+        match publish_privately(name, html(&survey).as_bytes()) {
             Ok(()) => written = Some(name),
             Err(why) if args.output.is_none() => note_no_page(&why, out),
             Err(why) => warnings.push(Warning::general(WarningKind::Page(why))),

@@ -427,3 +427,16 @@ fn a_build_without_object_stores_says_so() {
         );
     }
 }
+
+/// A name that was copied from the output has escapes instead of bytes.
+#[test]
+fn an_escaped_name_gets_a_hint() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, small()).unwrap();
+    let told = |name: &str| run(&mut fathom(args!["list", &archive, "--", name])).exits(1);
+    let ran = told(r"d/a\x1b[2J");
+    assert!(ran.stderr.contains(r"$'d/a\x1b[2J'"), "{ran}");
+    let ran = told(r"d/a\xyz");
+    assert!(!ran.stderr.contains("$'"), "{ran}");
+}

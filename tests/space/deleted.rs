@@ -44,7 +44,11 @@ fn deleted_files_are_those_of_lsof() {
                     .unwrap()
                     .ends_with("/two (deleted)")
             );
-            let listed = tool(Command::new("lsof").args(["-nP", "+L1", "-Fp"]).arg(&at));
+            // Only of these processes: of others, lsof would wait for dead mounts.
+            let pids = holders.each_ref().map(|holder| holder.id().to_string());
+            let pids = pids.join(",");
+            let mut lsof = Command::new("lsof");
+            let listed = tool(lsof.args(["-nP", "-a", "+L1", "-p", &pids, "-Fp"]));
             let listed = String::from_utf8(listed).unwrap();
             for holder in &holders[..3] {
                 assert!(

@@ -39,8 +39,27 @@ pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
     path.is_some_and(|path| path.ends_with(b"\r"))
 }
 
+/// The hint for a missing name with escapes, as this program prints other bytes than text.
+fn escaped_name(warning: &Warning) -> Option<String> {
+    let is_missing = matches!(warning.reason(), Some(archive::WarningKind::NoSuchMember))
+        || matches!(
+            warning.reason(),
+            Some(NotRestored::NoSuchMember | NotRestored::NotInLastTree)
+        );
+    let path = str::from_utf8(warning.path.as_deref()?).ok()?;
+    let is_hex = |at: usize| u8::from_str_radix(path.get(at + 2..at + 4)?, 16).ok();
+    let has_escape = path
+        .match_indices("\\x")
+        .any(|(at, _)| is_hex(at).is_some());
+    let is_escaped = is_missing && has_escape && !path.contains('\'');
+    is_escaped.then(|| format!("in bash, $'{path}' has the bytes instead of the escapes"))
+}
+
 /// The hint for a warning; `None` if no remedy is known.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
+    if let Some(hint) = escaped_name(warning) {
+        return Some(Cow::Owned(hint));
+    }
     if let Some(kind) = warning.reason() {
         return hint_for_pathwalk(kind);
     }

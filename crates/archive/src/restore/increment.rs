@@ -118,7 +118,8 @@ impl Restorer<'_> {
         self.leave_all();
         self.workers.wait_for_below(b"");
         self.linked = None;
-        let failed = |gate, errno| not_renamed(&from, gate, errno);
+        let has_failed = self.maker.counts.skipped > 0 || self.maker.failures.are_any();
+        let failed = |gate, errno| not_renamed(&from, gate, errno, has_failed);
         // A missing directory to rename is no error if it was not selected, or has the new name
         // already: GNU tar also lists directories that move with a renamed parent.
         let is_needless = |own: &Self| {
@@ -247,9 +248,10 @@ impl Restorer<'_> {
     }
 }
 
-/// The failure of renaming a directory.
-pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
+/// The failure of renaming a directory. `has_failed`: an entry could not be restored before.
+pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno, has_failed: bool) -> Failure {
     let consequence = match errno {
+        Errno::ENOENT if has_failed => "it could not be restored before",
         Errno::ENOENT => "is an earlier archive of the chain missing?",
         Errno::ENOTEMPTY | Errno::EEXIST => "the new name exists; restore into an empty directory",
         _ => "its entries may be missing under the new name",

@@ -530,7 +530,7 @@ impl Rehearsal<'_> {
             };
             if let Some(errno) = errno {
                 self.keeps_all = true;
-                let failure = not_renamed(&from, Gate::Renameat2, errno);
+                let failure = not_renamed(&from, Gate::Renameat2, errno, self.counts.skipped > 0);
                 self.remarks.warn(&to, failure);
                 continue;
             }

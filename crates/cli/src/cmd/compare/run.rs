@@ -1,7 +1,7 @@
 //! `fathom compare`: the differences between the figures of two files, and the ratios of the times
 //! of programs on many machines.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use account::compare::ACCOUNT;
@@ -36,6 +36,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         _ => (None, [&b""[..]; 2]),
     };
     let are_one_run = files.iter().all(|file| file.count == 1);
+    let command = |file: &MeasuredFile| Some(file.figures.as_ref()?.0.clone());
+    let commands: Vec<Option<String>> = files.iter().map(command).collect();
     let mut all_runs = Vec::new();
     for (name, file) in args.files.iter().zip(files) {
         match file.runs {
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         tables.retain(|runs| runs.names.len() > 1);
     }
     let to_base = |runs| {
+        check_commands(runs, &commands, &args.files)?;
         let base = base(runs, args.base.as_deref())?;
         Ok(Comparison { runs, base })
     };
@@ -146,6 +149,25 @@ fn read(file: &OsStr) -> Result<MeasuredFile, Error> {
 fn refuse(file: &OsStr, error: &account::Error) -> Error {
     let cause = format!("{error}{}", advice(&error.kind));
     Error::read(UNREADABLE, file.as_bytes(), cause, HINT)
+}
+
+/// Fails if the only two files are of different commands of fathom, so that neither has runs of two
+/// programs.
+fn check_commands(
+    runs: &Runs,
+    commands: &[Option<String>],
+    files: &[OsString],
+) -> Result<(), Error> {
+    let ([Some(old), Some(new)], 1, [old_name, new_name]) = (commands, runs.names.len(), files)
+    else {
+        return Ok(());
+    };
+    if old == new {
+        return Ok(());
+    }
+    let [a, b] = [old_name, new_name].map(|name| printable(name.as_bytes()));
+    let message = format!("cannot compare '{a}', of fathom {old}, with '{b}', of fathom {new}");
+    Err(Error::new(message).with_hint("give files of one command"))
 }
 
 /// The index of the program with which the other programs are compared.

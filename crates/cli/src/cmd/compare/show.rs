@@ -287,8 +287,8 @@ pub(crate) enum WarningKind {
     },
     /// The first system for which a measure is 0, and the number of all such systems.
     #[error(
-        "line {line}: on {}{} {of} or {to} has 0 for {}; skipped in {of}/{to}",
-        printable(.system), more(*.systems, "system", "systems"), .measure.name(),
+        "line {line}: {}{} {of} or {to} has 0 for {}; skipped in {of}/{to}",
+        place(.system), more(*.systems, "system", "systems"), .measure.name(),
         of = printable(.names[0].as_bytes()), to = printable(.names[1].as_bytes())
     )]
     TooShort {
@@ -301,6 +301,14 @@ pub(crate) enum WarningKind {
 }
 
 impl WarningReason for WarningKind {}
+
+/// The name of a system, or the number of a run on a system without a name.
+fn place(system: &[u8]) -> String {
+    match system.strip_prefix(b"-:") {
+        Some(number) => format!("in run {}", printable(number)),
+        None => format!("on {}", printable(system)),
+    }
+}
 
 fn more(all: usize, one: &str, many: &str) -> String {
     if all > 1 {
@@ -321,8 +329,12 @@ pub(super) fn warn_of_empty_cells(runs: &Runs) -> Option<Warning> {
     Some(Warning::about(file, reason))
 }
 
-/// Warnings about measures that have no ratio on some system, because a time is 0.
+/// Warnings about measures that have no ratio on some system, because a time is 0. The processor time
+/// of a short run of fathom's own is often 0, as the kernel counts it in ticks: the table has `-`.
 pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
+    let in_ticks = |measure: &Measure| {
+        pair.runs.kind != CSV && matches!(measure, Measure::User | Measure::Sys)
+    };
     let warning = |measure: Measure| {
         let first = pair.too_short(measure).next()?;
         let reason = WarningKind::TooShort {
@@ -334,7 +346,9 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
         };
         Some(Warning::about(&first.file, reason))
     };
-    Measure::ALL.into_iter().filter_map(warning).collect()
+    let measures = Measure::ALL.into_iter();
+    let measures = measures.filter(|measure| !in_ticks(measure));
+    measures.filter_map(warning).collect()
 }
 
 /// For an unsuitable input file, advice about flags that produce a suitable one.

@@ -173,9 +173,9 @@ pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
         [] => "nothing".to_owned(),
         kinds => kinds.join(", "),
     };
-    let how = match report.steps {
-        Some(_) => "would be restored".to_owned(),
-        None => format!("restored in {}", duration(report.seconds)),
+    let (how, would) = match report.steps {
+        Some(_) => ("would be restored".to_owned(), "would be "),
+        None => (format!("restored in {}", duration(report.seconds)), ""),
     };
     // The removed entries can be those that this restore took from an earlier archive.
     let removed = match &kinds[..] {
@@ -189,7 +189,7 @@ pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
     ];
     let effects = effects.into_iter().filter(|(n, _)| *n > 0);
     let effects: String = effects
-        .map(|(n, how)| format!("; {} {how}", count(n)))
+        .map(|(n, how)| format!("; {} {would}{how}", count(n)))
         .collect();
     format!("{what} ({}) {how}{effects}", sized(counts.bytes))
 }

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsPickFlags, MountFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick, mount_remount,
+};
 use serde_json::Value;
 
 use super::methods::{BY_DEVICE, whole};
 use super::stuck::{Stuck, left};
 use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::clock::{CC, Clock};
-use crate::support::disks::{EXT4, mounted, overlay};
+use crate::support::disks::{BTRFS, EXT4, image, mount_image, mounted, overlay};
 use crate::support::fuse::Manner::{
     Denies, Fails, File, Held, Hung, LongName, Silent, Stale, Works,
 };
@@ -577,6 +582,39 @@ fn a_visible_mount_over_others_has_metrics() {
             );
             assert_eq!(lines("mount_ok", &covered), ["} 1"], "{text}");
             assert_eq!(lines("mount_verdict", &covered).len(), 1, "{text}");
+        });
+    }
+}
+
+/// The oldest mount of a file system tells how it was mounted: bind mounts have a `ro` of their own.
+#[test]
+fn a_file_system_fails_if_it_was_mounted_writable() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs")]) {
+        in_namespace(|base| {
+            let verdict = |at: &Path| {
+                let value = run(&mut checking(at)).json();
+                mount_at(&value, at)["verdict"].as_str().unwrap().to_owned()
+            };
+            let (meant, failed) = (base.join("meant"), base.join("failed"));
+            image(BTRFS[0], 1200, &meant.with_extension("image"));
+            dir(&meant);
+            let file = meant.with_extension("image");
+            assert!(mount_image(BTRFS[0], &file, &meant, MountFlags::RDONLY));
+            let writable = bind(&meant, base.join("writable"));
+            mount_remount(&writable, MountFlags::BIND, "").unwrap();
+            assert_eq!([verdict(&meant), verdict(&writable)], ["ok", "ok"]);
+
+            assert!(mounted(BTRFS[0], &failed));
+            let restricted = bind(&failed, base.join("restricted"));
+            mount_remount(&restricted, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+            assert_eq!([verdict(&failed), verdict(&restricted)], ["ok", "ok"]);
+            let picked = fspick(CWD, &failed, FsPickFlags::empty()).unwrap();
+            fsconfig_set_flag(picked.as_fd(), "ro").unwrap();
+            fsconfig_reconfigure(picked.as_fd()).unwrap();
+            assert_eq!(
+                [verdict(&failed), verdict(&restricted)],
+                ["failing", "failing"]
+            );
         });
     }
 }

@@ -6,6 +6,7 @@ mod boundaries;
 mod check;
 mod compare;
 mod counts;
+mod dead;
 mod fire;
 mod formats;
 mod fstab;

@@ -215,8 +215,11 @@ impl From<mounts::Error> for Error {
                 "run as root, or give a directory that you can read"
             }
             Some(Errno::ELOOP) => "give a path without symbolic links",
-            Some(Errno::ENOTCONN | Errno::ESTALE) => {
+            Some(Errno::ENOTCONN | Errno::ESTALE | Errno::EHOSTDOWN | Errno::ETIMEDOUT) => {
                 "run fathom mounts --check to see which mounts do not answer"
+            }
+            Some(Errno::EIO | Errno::ESHUTDOWN | Errno::EUCLEAN | Errno::ENODEV | Errno::ENXIO) => {
+                "its file system or device fails: see fathom mounts --check, and the kernel's log (dmesg)"
             }
             _ => "",
         };

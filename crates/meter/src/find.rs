@@ -3,9 +3,7 @@
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
 
-use base::child::times_out;
 use gate::Errno;
 use gate::fs::{AtFlags, CWD, FileType, StatxMask, statx};
 use gate::lookup::{Permission, check_permission};
@@ -17,14 +15,6 @@ use crate::error::{CommandError, Error};
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 impl Command {
-    /// Whether [`Command::find`] finds a program within a time limit: a directory of `PATH` may be
-    /// on a mount that does not answer. A child process looks first, so the caller must have no
-    /// threads.
-    pub fn is_found(program: &str, limit: Duration) -> bool {
-        let find = || Command::find(&[program.into()]).is_ok();
-        !times_out(limit, || _ = find()) && find()
-    }
-
     /// Makes a command of these words: the program and its arguments. A program name without a
     /// slash is searched for along `PATH`.
     ///

@@ -15,7 +15,6 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use base::child::times_out;
 use base::path::{below, join};
 use base::warning::Warning;
 use gate::fs::{AtFlags, CWD, FileType, Open, Statx, StatxMask, lstatat, statx};
@@ -23,11 +22,11 @@ use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
 use gate::process::{Child, SharedWords};
 use gate::{Errno, Fd, Gate, Tally};
-use ondisk::Mount;
+use ondisk::{Dev, Mount};
 
-use crate::check::ANSWER_WITHIN;
+use crate::check::{ANSWER_WITHIN, times_out_at};
+use crate::doubt::doubtful;
 use crate::error::{Error, MissingPart, WarningKind};
-use crate::kind::may_hang;
 use crate::method::breadth::Queue;
 use crate::method::{SearchContext, SearchProgress};
 pub use crate::point::HiddenFiles;
@@ -51,7 +50,10 @@ pub fn count_hidden_files(
     let tree = Tree::new(&table.mounts);
     let top = top.or_else(|| tree.anchor(b"/"));
     let uncovered = uncovered(&tree, &table.mounts, top);
-    let mut copies = MountClones::default();
+    let mut copies = MountClones {
+        clones: HashMap::new(),
+        doubtful: doubtful(&table.mounts),
+    };
     let mut covered = Vec::new();
     for (at, point) in points.iter_mut().enumerate() {
         let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
@@ -97,8 +99,11 @@ fn record(point: &mut Point, looked: HiddenFilesResult, context: &mut SearchCont
 }
 
 /// Clones of mounts, without the mounts on them, by mount id.
-#[derive(Default)]
-struct MountClones(HashMap<u64, Result<Fd, Errno>>);
+struct MountClones {
+    clones: HashMap<u64, Result<Fd, Errno>>,
+    /// Ids of the mounts that may wait for a server.
+    doubtful: HashSet<u64>,
+}
 
 impl MountClones {
     fn look(
@@ -112,8 +117,8 @@ impl MountClones {
         let rest = below(from, &point.target)
             .filter(|rest| !rest.is_empty())
             .unwrap_or(b".");
-        let copy = self.0.entry(parent.id).or_insert_with(|| {
-            if may_hang(&parent.content.fstype) && !answers(from, rest) {
+        let copy = self.clones.entry(parent.id).or_insert_with(|| {
+            if self.doubtful.contains(&parent.id) && !answers(parent.dev, from, rest) {
                 return Err(Errno::ETIMEDOUT);
             }
             copy(from)
@@ -128,9 +133,9 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
     open_tree_clone(reach.dir(), reach.rest())
 }
 
-/// Whether statx(2) of the path `rest` in a clone of the mount at `from` returns in time, with
-/// success or an error.
-fn answers(from: &[u8], rest: &[u8]) -> bool {
+/// Whether statx(2) of the path `rest` in a clone of the mount at `from`, which has this device
+/// number, returns in time, with success or an error.
+fn answers(dev: Dev, from: &[u8], rest: &[u8]) -> bool {
     let Ok(tally) = SharedWords::new(Tally::WORDS) else {
         return true;
     };
@@ -148,7 +153,7 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
         let _ = place.map(|place| statx(&place, c"", at, StatxMask::BASIC_STATS));
         publish();
     };
-    let answered = !times_out(ANSWER_WITHIN, touch);
+    let answered = !times_out_at(Some(dev), ANSWER_WITHIN, touch);
     gate::meter::add(&Tally::collect(&tally));
     answered
 }
@@ -234,7 +239,10 @@ fn uncover(
     let mut left: Vec<usize> = (0..which.len()).collect();
     while !left.is_empty() {
         let reached = uncovered(&Tree::new(&rows), &rows, top);
-        let mut copies = MountClones::default();
+        let mut copies = MountClones {
+            clones: HashMap::new(),
+            doubtful: doubtful(&rows),
+        };
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
                 // The mount was detached with its parent.

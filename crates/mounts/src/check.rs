@@ -18,15 +18,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use base::child::times_out;
-use base::path::{absolute, below};
+use base::path::{absolute, join};
 use base::warning::Warning;
 use gate::fs::{AtFlags, FileType, Open, StatxMask, fstatfs, getdents64, openat, statx};
-use gate::long::open_long;
+use gate::long::{open_long, statx_long};
 use gate::mark::{Marks, marks_of_killed};
 use gate::process::{Child, SharedWords};
 use gate::{Errno, Gate, Tally};
-use ondisk::Mount;
+use ondisk::{Content, Dev, Mount};
 
+use crate::doubt::{Foundation, doubtful, first_doubtful, has_server, is_stacked};
 use crate::error::{Error, ErrorKind, WarningKind};
 use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
@@ -119,13 +120,6 @@ pub fn check(
     check_within(points, |_| deadline, tick)
 }
 
-/// Whether the server of a mount may not answer; false for autofs, because touching it would
-/// trigger the automount.
-pub fn is_doubtful(mount: &Mount) -> bool {
-    let fstype = &mount.content.fstype[..];
-    may_hang(fstype) && fstype != b"autofs"
-}
-
 /// Finds out which of these mounts, given with their paths, do not answer within the deadline.
 ///
 /// # Errors
@@ -137,43 +131,88 @@ pub fn find_silent<'m>(
     let point = |(mount, path): (&Mount, &[u8])| {
         Point::from_row(mount.clone(), path.to_vec(), None, MountClass::Leaf, false)
     };
-    let mut points: Vec<Point> = mounts.into_iter().map(point).collect();
-    are_silent(&mut points, deadline)
+    are_silent(mounts.into_iter().map(point).collect(), deadline)
 }
 
-/// Like [`find_silent`], for mount points.
+/// Finds out which of these directories, whose paths are followed, do not answer within the
+/// deadline, given the whole mount table.
 ///
 /// # Errors
 /// The errors of [`find_silent`].
-pub fn are_silent(points: &mut [Point], deadline: Duration) -> gate::Result<Vec<bool>> {
+pub fn find_silent_paths<'p>(
+    paths: impl IntoIterator<Item = &'p [u8]>,
+    table: &[Mount],
+    deadline: Duration,
+) -> gate::Result<Vec<bool>> {
+    let doubtful = doubtful(table);
+    let point = |path: &[u8]| {
+        // A path that ends with a slash and a dot is that of a directory, also behind a symlink.
+        let dir = join(&absolute(path).unwrap_or_else(|_| path.to_vec()), b".");
+        let mount = first_doubtful(path, table, &doubtful);
+        let mount = mount.filter(|mount| mount.content.fstype != b"autofs");
+        Point {
+            content: mount.map(|mount| mount.content.clone()),
+            ..Point::bare(
+                dir,
+                mount.map_or_else(Dev::default, |mount| mount.dev),
+                None,
+            )
+        }
+    };
+    match doubtful.is_empty() {
+        true => Ok(paths.into_iter().map(|_| false).collect()),
+        false => are_silent(paths.into_iter().map(point).collect(), deadline),
+    }
+}
+
+fn are_silent(mut points: Vec<Point>, deadline: Duration) -> gate::Result<Vec<bool>> {
     if points.is_empty() {
         return Ok(Vec::new());
     }
-    check(points, deadline, |_| {})?;
+    check_marked(&mut points, true, |_| deadline, |_| {})?;
     let verdicts = points.iter().map(|point| point.verdict);
     Ok(verdicts
         .map(|verdict| verdict == Some(Verdict::Hung))
         .collect())
 }
 
-/// If `touch`, which follows `path`, does not return within the deadline, the deepest mount point
-/// in the path that the mount table has, without resolving symlinks, or else the path. A child
-/// process runs `touch` first, unless no mount can hang.
+/// If `touch`, which follows `path`, does not return within the deadline, the mount point that the
+/// path waits for, or else the path. A child process runs `touch` first, unless no mount can hang.
 pub fn find_silent_mount(path: &[u8], deadline: Duration, touch: impl FnOnce()) -> Option<Vec<u8>> {
     if path == b"/" {
         return None;
     }
-    let mounts = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
-    let doubtful = || mounts.iter().filter(|mount| is_doubtful(mount));
-    doubtful().next()?;
-    if !times_out(deadline, touch) {
+    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let doubtful = doubtful(&table);
+    if doubtful.is_empty() {
         return None;
     }
-    let absolute = absolute(path).unwrap_or_default();
-    let targets = doubtful().filter_map(|mount| mount.target.as_deref());
-    let around = targets.filter(|target| below(target, &absolute).is_some());
-    let deepest = around.max_by_key(|target| target.len());
-    Some(deepest.unwrap_or(path).to_vec())
+    let mount = first_doubtful(path, &table, &doubtful);
+    let touch = || {
+        mount
+            .iter()
+            .for_each(|it| touch_images(it.dev, &it.content));
+        touch();
+    };
+    let target = || mount.and_then(|mount| mount.target.clone());
+    let is_silent = times_out_at(mount.map(|mount| mount.dev), deadline, touch);
+    is_silent.then(|| target().unwrap_or_else(|| path.to_vec()))
+}
+
+/// Like [`times_out`], for work that waits for the mount with this device number. If a killed child
+/// waits there still, no other one is started.
+pub(crate) fn times_out_at(dev: Option<Dev>, deadline: Duration, work: impl FnOnce()) -> bool {
+    let mark = dev.and_then(mark_of);
+    if mark.is_some_and(|mark| marks_of_waiting().contains(&mark)) {
+        return true;
+    }
+    times_out(deadline, || {
+        let marks = mark.and_then(|mark| Marks::new().ok().map(|marks| (marks, mark)));
+        if let Some((marks, mark)) = &marks {
+            _ = marks.set(*mark);
+        }
+        work();
+    })
 }
 
 /// Like [`Root::open`], for a path on a network or FUSE mount whose server may be dead: its lookup
@@ -199,10 +238,25 @@ pub fn open_root(given: &[u8], deadline: Duration) -> std::result::Result<Root, 
 pub fn check_within(
     points: &mut [Point],
     deadline: impl Fn(&Point) -> Duration,
+    tick: impl FnMut(usize),
+) -> gate::Result<Vec<Warning>> {
+    let are_marked = may_wait(points);
+    check_marked(points, are_marked, deadline, tick)
+}
+
+/// Like [`check_within`]. With `are_marked` the mounts may have a server: the children carry marks,
+/// and touch the images of the file systems, too.
+fn check_marked(
+    points: &mut [Point],
+    are_marked: bool,
+    deadline: impl Fn(&Point) -> Duration,
     mut tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
     examine(points);
-    let waiting = waiting(points);
+    let waiting = match are_marked {
+        true => waiting(points),
+        false => Vec::new(),
+    };
     let is_asked = |at: &usize| !points[*at].hidden && !waiting.contains(at);
     let visible: Vec<usize> = (0..points.len()).filter(is_asked).collect();
     let deadlines: Vec<Duration> = visible.iter().map(|&at| deadline(&points[at])).collect();
@@ -217,6 +271,7 @@ pub fn check_within(
     };
     let mut crew = Crew {
         points,
+        are_marked,
         visible: &visible,
         board: &board,
         places,
@@ -266,9 +321,16 @@ pub fn check_within(
 
 /// Indices of the mounts for which a child of an earlier check still waits.
 fn waiting(points: &[Point]) -> Vec<usize> {
-    if !are_marked(points) {
-        return Vec::new();
-    }
+    let marks = marks_of_waiting();
+    let is_waited_for = |at: &usize| {
+        let mark = mark_of(points[*at].dev).filter(|_| !points[*at].hidden);
+        mark.is_some_and(|mark| marks.contains(&mark))
+    };
+    (0..points.len()).filter(is_waited_for).collect()
+}
+
+/// The marks of killed children that wait for a server.
+fn marks_of_waiting() -> Vec<u32> {
     let mut marks = marks_of_killed();
     if !marks.is_empty() {
         // Children that have just been killed may still be ending.
@@ -276,24 +338,44 @@ fn waiting(points: &[Point]) -> Vec<usize> {
         let still = marks_of_killed();
         marks.retain(|mark| still.contains(mark));
     }
-    let is_waited_for = |at: &usize| !points[*at].hidden && marks.contains(&mark_of(&points[*at]));
-    (0..points.len()).filter(is_waited_for).collect()
+    marks
 }
 
-/// Whether some mount has a server, so that marked children of an earlier check may exist.
-fn are_marked(points: &[Point]) -> bool {
-    let is_doubtful = |point: &Point| !point.hidden && point.fstype().is_some_and(may_hang);
-    points.iter().any(is_doubtful)
+/// Whether some mount has a server or may rest on a mount that has one, so that children may wait
+/// for it.
+fn may_wait(points: &[Point]) -> bool {
+    let contents = || {
+        let visible = points.iter().filter(|point| !point.hidden);
+        visible.filter_map(|point| point.content.as_deref())
+    };
+    // The mount with the server need not be in the list.
+    let has_server = || {
+        let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+        table.iter().any(has_server)
+    };
+    contents().any(|content| may_hang(&content.fstype))
+        || contents().any(is_stacked) && has_server()
 }
 
-/// The mark of a child that touches this mount: its device number.
-fn mark_of(point: &Point) -> u32 {
+/// The mark of a child that touches the mount with this device number; `None` for the number 0:0,
+/// which stands for an unknown one.
+fn mark_of(dev: Dev) -> Option<u32> {
     const MINOR: u32 = 20;
-    point.dev.major << MINOR | point.dev.minor
+    (dev != Dev::default()).then_some(dev.major << MINOR | dev.minor)
+}
+
+/// Touches the image files of a file system: its own data may be in memory while the server of an
+/// image does not answer.
+fn touch_images(dev: Dev, content: &Content) {
+    for file in Foundation::find(dev, content).files {
+        let at = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
+        _ = statx_long(&file, at, StatxMask::BASIC_STATS);
+    }
 }
 
 struct Crew<'a> {
     points: &'a [Point],
+    are_marked: bool,
     visible: &'a [usize],
     board: &'a CheckProgress,
     places: usize,
@@ -349,8 +431,7 @@ impl Crew<'_> {
         }
         for _ in 0..wanted {
             let place = self.children.len();
-            let (board, points, visible) = (self.board, self.points, self.visible);
-            match Child::fork_detached(|| work(board, place, points, visible)) {
+            match Child::fork_detached(|| self.work(place)) {
                 Ok(child) => self.children.push(Some(child)),
                 // If fork(2) fails because of the limit of processes, the living children continue,
                 // and every child that ends makes room for a new one.
@@ -370,6 +451,42 @@ impl Crew<'_> {
             alive += 1;
         }
         Ok(())
+    }
+
+    /// The work of a child: touches one mount after another until none is left.
+    fn work(&self, place: usize) {
+        let (board, points, visible) = (self.board, self.points, self.visible);
+        let before = gate::meter::tally();
+        let mine = board.child(place);
+        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
+        let marks = self.are_marked.then(|| Marks::new().ok()).flatten();
+        loop {
+            let at = board.shared[CheckProgress::NEXT].fetch_add(1, SeqCst) as usize;
+            let Some(&which) = visible.get(at) else {
+                return;
+            };
+            if let Some(marks) = &marks {
+                let _ = marks.set(mark_of(points[which].dev).unwrap_or_default());
+            }
+            let mount = board.mount(at);
+            mount[CheckProgress::BEGUN].store(board.now(), SeqCst);
+            mine[0].store(at as u64 + 1, SeqCst);
+            let publish = || {
+                mount[CheckProgress::ANSWERED].store(board.now(), SeqCst);
+                gate::meter::tally().since(&before).publish(&mine[1..]);
+            };
+            if let Some(content) = points[which].content.as_deref().filter(|_| self.are_marked) {
+                touch_images(points[which].dev, content);
+                publish();
+            }
+            if let Err((gate, errno)) = probe_mount(&points[which], publish) {
+                mount[CheckProgress::ERRNO].store(errno.0 as u32 as u64, SeqCst);
+                mount[CheckProgress::GATE].store(gate as u64, SeqCst);
+            }
+            publish();
+            mount[CheckProgress::DONE].store(board.now(), SeqCst);
+            mine[0].store(0, SeqCst);
+        }
     }
 }
 
@@ -437,6 +554,7 @@ fn verdicts(
             Verdict::Hung => WarningKind::Hung(deadline),
             Verdict::Failing => match point.fault {
                 Some(Fault::Errors(errors)) => WarningKind::Errors(errors),
+                Some(Fault::Unwritable) => WarningKind::Unwritable,
                 _ => WarningKind::ReadOnlyByError,
             },
             Verdict::Stale if point.fault == Some(Fault::ShutDown) => WarningKind::ShutDown,
@@ -477,37 +595,6 @@ fn is_gone(errno: Errno) -> bool {
             | Errno::ENXIO
             | Errno::ENOMEDIUM
     )
-}
-
-/// The work of a child: touches one mount after another until none is left.
-fn work(board: &CheckProgress, place: usize, points: &[Point], visible: &[usize]) {
-    let before = gate::meter::tally();
-    let mine = board.child(place);
-    let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
-    let marks = are_marked(points).then(|| Marks::new().ok()).flatten();
-    loop {
-        let at = board.shared[CheckProgress::NEXT].fetch_add(1, SeqCst) as usize;
-        let Some(&which) = visible.get(at) else {
-            return;
-        };
-        if let Some(marks) = &marks {
-            let _ = marks.set(mark_of(&points[which]));
-        }
-        let mount = board.mount(at);
-        mount[CheckProgress::BEGUN].store(board.now(), SeqCst);
-        mine[0].store(at as u64 + 1, SeqCst);
-        let publish = || {
-            mount[CheckProgress::ANSWERED].store(board.now(), SeqCst);
-            gate::meter::tally().since(&before).publish(&mine[1..]);
-        };
-        if let Err((gate, errno)) = probe_mount(&points[which], publish) {
-            mount[CheckProgress::ERRNO].store(errno.0 as u32 as u64, SeqCst);
-            mount[CheckProgress::GATE].store(gate as u64, SeqCst);
-        }
-        publish();
-        mount[CheckProgress::DONE].store(board.now(), SeqCst);
-        mine[0].store(0, SeqCst);
-    }
 }
 
 /// Touches one mount, and calls `publish` after each call that has returned.

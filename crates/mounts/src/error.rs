@@ -210,6 +210,10 @@ pub enum WarningKind {
     ShutDown,
     #[error("failing: an error has made it read-only; the kernel log (dmesg) has the reason")]
     ReadOnlyByError,
+    #[error(
+        "failing: read-only although it was mounted writable, after an error or by a remount; the kernel log (dmesg) may have the reason"
+    )]
+    Unwritable,
     #[error("failing: it has recorded {}; unmount it and run fsck", match .0 {
         1 => "1 error".to_owned(),
         n => format!("{n} errors"),

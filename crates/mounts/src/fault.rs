@@ -68,16 +68,7 @@ fn fault_at(path: &[u8], table: &[Point]) -> Option<Fault> {
 
 fn set_own_faults(points: &mut [Point]) {
     let mut errors: HashMap<Dev, Option<u64>> = HashMap::new();
-    let (mut writable, mut restricted) = (HashSet::new(), HashSet::new());
-    for point in &*points {
-        if let Some(content) = &point.content {
-            let set = match content.mount_read_only {
-                true => &mut restricted,
-                false => &mut writable,
-            };
-            set.insert(point.dev);
-        }
-    }
+    let mut meant_writable = None;
     for point in points {
         let dev = point.dev;
         let Some(content) = &point.content else {
@@ -86,23 +77,37 @@ fn set_own_faults(points: &mut [Point]) {
         let counted = is_one_of(&content.fstype, "ext2 ext3 ext4")
             .then(|| *errors.entry(dev).or_insert_with(|| ext4_errors(dev)))
             .flatten();
-        let is_meant_writable = match counted {
-            Some(_) => writable.contains(&dev),
-            None => !restricted.contains(&dev),
-        };
-        point.fault = fault(content, counted, is_meant_writable);
+        let was_made_read_only = content.super_read_only
+            && gives_up(content)
+            && meant_writable
+                .get_or_insert_with(find_meant_writable)
+                .contains(&dev);
+        point.fault = fault(content, counted, was_made_read_only);
     }
 }
 
-/// The fault of a file system, given the number of errors that ext4 has counted, and whether the
-/// file system was mounted writable.
-fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Option<Fault> {
-    /// Types of file systems whose drivers make the superblock read-only after an error.
+/// The devices of the file systems that were mounted writable: those of which the oldest mount is writable. Later ones may be bind mounts,
+/// each with a `ro` of its own.
+fn find_meant_writable() -> HashSet<Dev> {
+    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let mut seen = HashSet::new();
+    let oldest = table.into_iter().filter(|mount| seen.insert(mount.dev));
+    let writable = oldest.filter(|mount| !mount.content.mount_read_only);
+    writable.map(|mount| mount.dev).collect()
+}
+
+/// Whether the driver of a file system makes the superblock read-only after an error.
+fn gives_up(content: &Content) -> bool {
     const GIVE_UP: &str =
         "bcachefs btrfs exfat ext2 ext3 ext4 f2fs jfs msdos nilfs2 ntfs3 reiserfs ubifs vfat";
+    is_one_of(&content.fstype, GIVE_UP)
+}
+
+/// The fault of a file system, given the number of errors that ext4 has counted, and whether the
+/// file system was mounted writable and is read-only now.
+fn fault(content: &Content, errors: Option<u64>, was_made_read_only: bool) -> Option<Fault> {
     let has =
         |wanted: &[u8]| split_options(&content.options).any(|option| option.as_slice() == wanted);
-    let is_meant_writable = is_meant_writable && is_one_of(&content.fstype, GIVE_UP);
     if is_one_of(&content.fstype, "ext2 ext3 ext4 f2fs btrfs xfs") && has(b"shutdown") {
         return Some(Fault::ShutDown);
     }
@@ -111,7 +116,8 @@ fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Opt
     }
     match errors {
         Some(0) => None,
-        _ if content.super_read_only && is_meant_writable => Some(Fault::ReadOnly),
+        Some(_) if was_made_read_only => Some(Fault::ReadOnly),
+        None if was_made_read_only => Some(Fault::Unwritable),
         errors => errors.map(Fault::Errors),
     }
 }
@@ -126,7 +132,7 @@ fn ext4_errors(dev: Dev) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Dev, Fault, Point, fault, fault_at, upper_layer};
+    use super::{Content, Dev, Fault, Point, fault, fault_at, gives_up, upper_layer};
 
     #[test]
     fn an_overlay_has_the_fault_of_its_upper_layer() {
@@ -160,10 +166,10 @@ mod tests {
             ..Content::default()
         };
         let remount = "ro,errors=remount-ro";
-        for (content, errors, is_meant_writable, expected) in [
+        for (content, errors, was_made_read_only, expected) in [
             (content("ext4", remount, true), Some(0), false, None),
             (content("ext4", remount, true), Some(0), true, None),
-            (content("ext4", remount, false), None, true, None),
+            (content("ext4", remount, false), None, false, None),
             (
                 content("ext4", remount, true),
                 Some(2),
@@ -179,7 +185,7 @@ mod tests {
             (
                 content("ext4", "rw", false),
                 Some(1),
-                true,
+                false,
                 Some(Fault::Errors(1)),
             ),
             (
@@ -198,14 +204,15 @@ mod tests {
                 content("vfat", remount, true),
                 None,
                 true,
-                Some(Fault::ReadOnly),
+                Some(Fault::Unwritable),
             ),
             (content("vfat", remount, true), None, false, None),
-            (content("squashfs", "ro", true), None, true, None),
-            (content("nfs4", "rw,shutdown", true), None, true, None),
+            (content("nfs4", "rw,shutdown", true), None, false, None),
         ] {
-            let found = fault(&content, errors, is_meant_writable);
+            let found = fault(&content, errors, was_made_read_only);
             assert_eq!(found, expected, "{content:?} {errors:?}");
         }
+        assert!(gives_up(&content("btrfs", "ro", true)));
+        assert!(!gives_up(&content("squashfs", "ro", true)));
     }
 }

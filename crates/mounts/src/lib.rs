@@ -13,6 +13,7 @@
 //! | [`locate`](mod@locate) | every mount point at or under a directory |
 //! | [`compare`] | every method on one tree, each in a process of its own |
 //! | [`check`] | which mounts answer |
+//! | [`doubt`] | which mounts may wait for a server |
 //! | [`fault`] | what a file system itself says is wrong with it |
 //! | [`beneath`] | the files hidden under a mount point |
 //! | [`diagnosis`] | mounts that are hidden, unresponsive, duplicate or otherwise unusual |
@@ -27,6 +28,7 @@ pub mod boundaries;
 pub mod check;
 pub mod compare;
 pub mod diagnosis;
+pub mod doubt;
 mod error;
 pub mod fault;
 mod kind;

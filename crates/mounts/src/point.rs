@@ -53,6 +53,8 @@ pub enum Fault {
     ShutDown,
     /// An error has made the file system read-only.
     ReadOnly,
+    /// The file system was mounted writable, and has been made read-only: by an error, or by a remount that left the mount writable.
+    Unwritable,
     /// Number of errors that the file system has recorded since the last fsck(8).
     Errors(u64),
 }

@@ -3,15 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use base::path::{join, parent};
-use meter::call::Command;
-use mounts::check::ANSWER_WITHIN;
 
 use crate::bytecode::keep_bytecode;
 use crate::change::{AvoidedNames, Change};
 use crate::kind::{Count, Kind};
 use crate::lookup::{normalize, split};
 use crate::model::{StartRequests, without_copied};
-use crate::path::{LocalDirectories, PathProposal, ProgramDirectories, propose_path};
+use crate::path::{LocalDirectories, PathProposal, ProgramDirectories, is_installed, propose_path};
 use crate::predict::StartModel;
 use crate::request::Requests;
 use crate::shorten::{UsedDirectories, shorten_runpaths, shorten_variables};
@@ -253,7 +251,7 @@ fn manager(shim: &Shim) -> Option<Vec<u8>> {
         return Some(file(name));
     }
     let name = all.find(is_named)?;
-    Command::is_found(name, ANSWER_WITHIN).then(|| name.into())
+    is_installed(name).then(|| name.into())
 }
 
 /// Whether a name is a locale's file, as setlocale(3) opens it:

@@ -74,7 +74,7 @@ pub use group::{Search, TriedPath};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
 pub use model::StartRequests;
-pub use path::{ElementState, PathElement, PathProposal, path_elements};
+pub use path::{ElementState, PathElement, PathProposal, is_installed, is_silent, path_elements};
 pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions, StartModel};
 pub use report::{DirectoryReport, SearchReport};
 pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};

@@ -2,13 +2,16 @@
 //! order with the fewest failed lookups. Every name keeps referring to the same program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::ffi::OsStrExt;
 
 use base::directory::each_entry;
-use base::path::join;
+use base::path::{join, or_dot};
 use gate::fs::{FileType, Open, StatxMask};
 use gate::long::{open_long, stat_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
+use mounts::check::{ANSWER_WITHIN, find_silent_paths};
+use mounts::table::read_either;
 use ondisk::Dev;
 
 use crate::lookup::{DEFAULT_PATH, normalize, split};
@@ -363,6 +366,34 @@ pub struct PathElement {
     pub fstype: Option<Vec<u8>>,
     /// Whether the directory is on a network file system.
     pub network: bool,
+}
+
+/// Whether a directory of a value of PATH is on a mount that does not answer. A child process looks
+/// first, so the caller must have no threads.
+pub fn is_silent(path: &[u8]) -> bool {
+    silent_elements(path).contains(&true)
+}
+
+fn silent_elements(path: &[u8]) -> Vec<bool> {
+    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let dirs = path.split(|&byte| byte == b':');
+    find_silent_paths(dirs, &table, ANSWER_WITHIN).unwrap_or_default()
+}
+
+/// Whether a directory of PATH that answers has this program. A child process looks first, so the
+/// caller must have no threads.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH");
+    let path = path.as_ref().map_or(DEFAULT_PATH, |path| path.as_bytes());
+    let silent = silent_elements(path)
+        .into_iter()
+        .chain(std::iter::repeat(false));
+    let dirs = path.split(|&byte| byte == b':').zip(silent);
+    let mut dirs = dirs.filter(|(_, is_silent)| !is_silent);
+    dirs.any(|(dir, _)| {
+        let file = join(or_dot(dir), program.as_bytes());
+        LocalDirectories.program(&file).is_some()
+    })
 }
 
 /// The elements of a value of PATH.

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use base::Warning;
-use base::child::times_out;
 use base::path::ancestors;
 use meter::call::Metered;
-use mounts::check::ANSWER_WITHIN;
 
 use crate::environment::{Environment, LISTS};
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
@@ -14,7 +12,7 @@ use crate::kind::{Count, Kind, KindCounts};
 use crate::lookup::normalize;
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
-use crate::path::{PathElement, elements_on};
+use crate::path::{PathElement, elements_on, is_silent};
 use crate::predict::{Prediction, SearchOptions, predict};
 use crate::trace::{DirectoryLookups, OmittedLookups, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
@@ -76,7 +74,6 @@ impl SearchReport {
             start: &prediction.requests.cold,
         };
         let has_network = scope != RemoteScope::Everything;
-        let is_silent = |path: &&[u8]| times_out(ANSWER_WITHIN, || drop(elements_on(path, mounts)));
         let search_path = environment.path.as_deref();
         let search_path = search_path.filter(|path| !is_silent(path));
         if search_path.is_none() && environment.path.is_some() {

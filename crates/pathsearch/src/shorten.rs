@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use base::path::{ancestors, below, names, parent};
 use gate::file::Reader;
 use gate::lookup::{Permission, check_permission};
-use meter::call::Command;
-use mounts::check::ANSWER_WITHIN;
 use ondisk::elf::search_path;
 
 use crate::change::{AvoidedNames, Change, RunpathChange};
@@ -18,7 +16,7 @@ use crate::environment::LISTS;
 use crate::family::Family;
 use crate::kind::Kind;
 use crate::lookup::{normalize, split};
-use crate::path::ProgramDirectories;
+use crate::path::{ProgramDirectories, is_installed};
 use crate::trace::{NameUse, Trace};
 
 /// The directories in or below which a file was found, or that a program listed.
@@ -221,7 +219,7 @@ pub(crate) fn shorten_runpaths<'a>(
     }
     let change = Change::ShortenRunpaths {
         objects,
-        has_patchelf: Command::is_found("patchelf", ANSWER_WITHIN),
+        has_patchelf: is_installed("patchelf"),
     };
     (!dirs.is_empty()).then(|| AvoidedNames {
         change,

@@ -9,14 +9,12 @@ use std::time::Duration;
 use base::path::{below, join};
 use base::{Capacity, Warning};
 use gate::Gate;
-use gate::fs::{CWD, Open, Statfs, fstatfs, syncfs};
+use gate::fs::{Open, Statfs, fstatfs, syncfs};
 use gate::long::open_long;
 use gate::mount::mount_id;
-use mounts::Point;
-use mounts::check::{are_silent, is_doubtful};
+use mounts::check::find_silent_paths;
 use mounts::{is_kernel_file_system, may_hang};
-use ondisk::{Dev, Mount};
-use walk::entry::joined;
+use ondisk::Mount;
 use walk::{
     Diagnostics, EngineKind, Filter, ReachableMounts, Top, WalkOptions, mounts_around, open_top,
     walk,
@@ -301,7 +299,9 @@ impl ExaminedMount {
 /// The mount table, once a file system that may hang has answered for a path.
 fn mounts_if_answering(path: &[u8], deadline: Duration) -> Result<Vec<Mount>, Error> {
     let table = mounts_around(None);
-    match table.iter().any(is_doubtful) && is_silent(path, deadline) {
+    // If no child process can be started, assume that the path answers.
+    let silent = find_silent_paths([path], &table, deadline).unwrap_or_default();
+    match silent == [true] {
         true => Err(Error::Silent(path.to_vec(), deadline)),
         false => Ok(table),
     }
@@ -356,16 +356,4 @@ fn is_near(mount: &Mount, table: &[Mount]) -> bool {
         above = parent;
     }
     true
-}
-
-fn is_silent(dir: &[u8], deadline: Duration) -> bool {
-    // A trailing `/.` follows a symbolic link.
-    let absolute = match dir.starts_with(b"/") {
-        true => dir.to_vec(),
-        false => gate::fs::readlinkat(CWD, c"/proc/self/cwd")
-            .map_or_else(|_| dir.to_vec(), |cwd| joined(&cwd, dir)),
-    };
-    let mut points = [Point::bare(joined(&absolute, b"."), Dev::default(), None)];
-    // If no child process can be started, assume that the directory answers.
-    are_silent(&mut points, deadline).is_ok_and(|silent| silent == [true])
 }

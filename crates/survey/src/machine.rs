@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use base::child::times_out;
 use gate::fs::{Open, fstatfs};
 use gate::long::open_long;
 use gate::lookup::{Permission, check_permission};
 use gate::machine::{memory, processors, uname};
 use gate::process::is_root;
-use mounts::check::ANSWER_WITHIN;
+use mounts::check::{ANSWER_WITHIN, find_silent_mount};
 
 use crate::found::SurveyResults;
 use crate::missing::{Missing, PrivilegedResult};
@@ -72,7 +71,9 @@ impl Machine {
             cpus: processors(),
             memory: memory(),
             root: is_root(),
-            sudo: ["sudo", "doas"].into_iter().find(|name| is_in_path(name)),
+            sudo: ["sudo", "doas"]
+                .into_iter()
+                .find(|name| pathsearch::is_installed(name)),
             places: places(),
             is_writable: !is_silent && may_write(&options.dir),
             unseen,
@@ -101,9 +102,10 @@ fn places() -> Vec<(Vec<u8>, u64)> {
     let candidates: [(&[u8], &[u8]); 3] =
         [(b"", b"."), (b"/var/tmp", b"/var/tmp"), (b"/tmp", b"/tmp")];
     let answering = candidates.into_iter().filter(|(_, dir)| {
-        !times_out(ANSWER_WITHIN, || {
+        let touch = || {
             look(dir);
-        })
+        };
+        find_silent_mount(dir, ANSWER_WITHIN, touch).is_none()
     });
     answering
         .filter_map(|(name, dir)| Some((name.to_vec(), look(dir)?)))
@@ -112,8 +114,4 @@ fn places() -> Vec<(Vec<u8>, u64)> {
 
 fn may_write(dir: &[u8]) -> bool {
     check_permission(dir, Permission::Write).is_ok()
-}
-
-fn is_in_path(program: &str) -> bool {
-    meter::call::Command::is_found(program, ANSWER_WITHIN)
 }

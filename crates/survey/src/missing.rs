@@ -33,6 +33,8 @@ pub enum Missing {
     NothingToStart,
     /// A directory of PATH does not respond.
     SilentPath,
+    /// The home directory does not respond, so no program was started.
+    SilentHome,
     /// The excluded network mounts exceed the length of a command line.
     TooManyExcludes,
     /// The walk ended early.
@@ -68,6 +70,7 @@ impl Missing {
             self,
             SilentServer
                 | SilentPath
+                | SilentHome
                 | GatherFailed
                 | Killed(_)
                 | ProcessFailed

@@ -1,19 +1,19 @@
 //! The mount table for a walk, and which of its mounts do not answer.
 //!
 //! A call that waits for a dead server cannot be interrupted. A child process, which can be left
-//! behind ([`mounts::check`]), therefore touches each path that may cross a network or FUSE mount
-//! first. Without such mounts this costs nothing, because a walk reads the mount table anyway.
+//! behind ([`mounts::check`]), therefore touches each path first that may wait for a server
+//! ([`mounts::doubt`]). Without such mounts this costs nothing, because a walk reads the mount table anyway.
 
 use std::time::Duration;
 
 use base::Warning;
-use base::path::{absolute, below};
+use base::path::below;
 use gate::fs::Open;
 use gate::long::open_long;
-use mounts::Point;
-use mounts::check::{are_silent, find_silent, is_doubtful};
+use mounts::check::{find_silent, find_silent_paths};
+use mounts::doubt::doubtful;
 use mounts::root::name_of;
-use ondisk::{Dev, Mount};
+use ondisk::Mount;
 use team::{Team, share};
 
 use crate::entry::joined;
@@ -55,17 +55,13 @@ impl ReachableMounts {
             silent: Vec::new(),
             deadline,
         };
-        if !around.mounts.iter().any(is_doubtful) {
+        let doubtful = doubtful(&around.mounts);
+        if doubtful.is_empty() {
             return Ok(around);
         }
-        // The trailing `/.` makes the kernel follow a DIR that is a symlink.
-        let absolute = |dir: &Vec<u8>| absolute(dir).unwrap_or_else(|_| dir.clone());
-        let tops = dirs.iter().map(|dir| joined(&absolute(dir), b"."));
-        let mut tops: Vec<Point> = tops
-            .map(|dir| Point::bare(dir, Dev::default(), None))
-            .collect();
         // If fork(2) fails, no mount counts as silent, and the walk may block on a dead server.
-        let silent = are_silent(&mut tops, deadline).unwrap_or_default();
+        let tops = dirs.iter().map(Vec::as_slice);
+        let silent = find_silent_paths(tops, &around.mounts, deadline).unwrap_or_default();
         if let Some((_, dir)) = silent
             .into_iter()
             .zip(dirs)
@@ -85,7 +81,8 @@ impl ReachableMounts {
             let Some(absolute) = name else {
                 continue; // the walk reports that DIR cannot be opened
             };
-            for mount in around.mounts.iter().filter(|mount| is_doubtful(mount)) {
+            let is_asked = |mount: &&Mount| doubtful.contains(&mount.id);
+            for mount in around.mounts.iter().filter(is_asked) {
                 let target = mount.target.as_deref().unwrap_or_default();
                 let rel = below(&absolute, target);
                 if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {

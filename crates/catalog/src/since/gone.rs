@@ -10,7 +10,7 @@ use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{Attributes, Statx, StatxMask};
 use gate::long::lstat_long;
-use mounts::check::is_doubtful;
+use mounts::doubt::doubtful;
 use mounts::listed::is_still;
 use mounts::root::absolute;
 use ondisk::{Dev, Mount};
@@ -248,15 +248,19 @@ pub fn missed_mounts(
 /// the mount table, because the server may not answer.
 #[derive(Debug, Default)]
 pub struct MountPoints {
-    /// The mount table, once it is needed.
-    mounts: OnceLock<Vec<Mount>>,
+    /// The mount table, and the ids of its doubtful mounts, once they are needed.
+    mounts: OnceLock<(Vec<Mount>, HashSet<u64>)>,
 }
 
 impl MountPoints {
-    /// The mount that a path is on, if the path crosses a network or FUSE mount.
+    /// The mount that a path is on, if the path crosses a mount that may wait for a server.
     fn find_doubtful(&self, path: &[u8]) -> Option<&Mount> {
         let path = base::path::absolute(path).ok()?;
-        let mounts = self.mounts.get_or_init(|| mounts_around(None));
+        let (mounts, doubtful) = self.mounts.get_or_init(|| {
+            let mounts = mounts_around(None);
+            let doubtful = doubtful(&mounts);
+            (mounts, doubtful)
+        });
         let is_above = |mount: &&Mount| {
             let target = mount.target.as_deref();
             target.is_some_and(|target| below(target, &path).is_some())
@@ -264,7 +268,9 @@ impl MountPoints {
         let above: Vec<&Mount> = mounts.iter().filter(is_above).collect();
         // fathom itself could not run if the server of the root directory did not answer.
         let is_root = |mount: &Mount| mount.target.as_deref() == Some(&b"/"[..]);
-        let may_wait = above.iter().any(|it| is_doubtful(it) && !is_root(it));
+        let may_wait = above
+            .iter()
+            .any(|it| doubtful.contains(&it.id) && !is_root(it));
         // Of several mounts at the same path, the last one covers the others.
         let on = above.into_iter();
         on.max_by_key(|mount| mount.target.as_ref().map(Vec::len))

@@ -3,7 +3,7 @@
 use base::path::below;
 use gate::fs::Open;
 use gate::long::open_long;
-use mounts::check::is_doubtful;
+use mounts::doubt::doubtful;
 use ondisk::Mount;
 use walk::entry::joined;
 use walk::{DirKey, EngineKind, MountContext, Top, mounts_around};
@@ -65,13 +65,15 @@ impl ComparedTree {
         if !tokens.iter().all(|token| accepts(token.engine())) {
             return None;
         }
+        let doubtful = doubtful(&self.mounts);
         for (number, top) in (0..).zip(&self.tops) {
             let parts = about.parts.iter().filter(|part| part.top == number);
             let parts: Vec<&[u8]> = parts.map(|part| &part.path[..]).collect();
             // A network or FUSE mount at the path of a part with a token is a different file
             // system, and its server may not answer.
-            let is_known =
-                |(name, mount): &(&[u8], &Mount)| parts.contains(name) && !is_doubtful(mount);
+            let is_known = |(name, mount): &(&[u8], &Mount)| {
+                parts.contains(name) && !doubtful.contains(&mount.id)
+            };
             if !self.mounted_below(top)?.iter().all(is_known) {
                 return None;
             }

@@ -23,7 +23,8 @@ use ondisk::{Dev, Mount};
 use super::breadth::Queue;
 use super::context::SearchContext;
 use super::depth;
-use crate::check::{ANSWER_WITHIN, find_silent, is_doubtful};
+use crate::check::{ANSWER_WITHIN, find_silent};
+use crate::doubt::doubtful;
 use crate::error::{Error, Incompleteness, WarningKind};
 use crate::kind::is_fuse;
 use crate::point::{MountClass, Point, PointKind};
@@ -89,6 +90,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         context,
         found: HashMap::new(),
         denied: HashSet::new(),
+        doubtful: HashSet::new(),
         silent: HashMap::new(),
         silent_paths: HashSet::new(),
         autofs: HashSet::new(),
@@ -107,6 +109,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
             Some(Ok((table, reason))) => (Some(table), SearchReason::NamesHold(reason.clone())),
             Some(Err(error)) => (None, SearchReason::NoTable(error.clone())),
         };
+        search.doubtful = rows.map_or_else(HashSet::new, |table| doubtful(&table.mounts));
         let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
             let path = root.path.clone();
@@ -214,6 +217,8 @@ struct Search<'r, 'h, 'a> {
     /// Ids of mounts whose mount point this process has no permission to examine.
     denied: HashSet<u64>,
     /// Ids of mounts that were checked, and whether they do not answer.
+    /// Ids of the mounts that may wait for a server.
+    doubtful: HashSet<u64>,
     silent: HashMap<u64, bool>,
     /// Paths of the mounts that do not answer.
     silent_paths: HashSet<Vec<u8>>,
@@ -265,7 +270,9 @@ impl Search<'_, '_, '_> {
     fn check_mounts(&mut self, mounts: &[(&Mount, &[u8])]) {
         let unknown = mounts.iter().copied();
         let unknown: Vec<(&Mount, &[u8])> = unknown
-            .filter(|(row, _)| is_doubtful(row) && !self.silent.contains_key(&row.id))
+            .filter(|(row, _)| {
+                self.doubtful.contains(&row.id) && !self.silent.contains_key(&row.id)
+            })
             .collect();
         if let Ok(silent) = find_silent(unknown.iter().copied(), ANSWER_WITHIN) {
             let ids = unknown.iter().map(|(row, _)| row.id);

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use base::Warning;
-use base::child::times_out;
 use gate::fs::Open;
-use mounts::check::{self, Verdict};
+use mounts::check::{self, Verdict, find_silent_mount};
 use mounts::compare::compare;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
@@ -41,13 +40,13 @@ pub(super) fn table(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Re
     let mut report = locate::locate(&options.root, &locate_options(), &mut tick)
         .map_err(|e| Missing::failed(Task::FindMounts, e))?;
     found.warnings.append(&mut report.warnings);
-    let is_remote = report.root_fstype().is_some_and(may_hang);
     // Limit the wait to a third of the time, because two waits are possible: for the surveyed
     // directory, and for the mounts below it.
     let patience = PATIENCE.min(step.left() / 3);
     let dirs = [options.dir.clone()];
     let look = || drop(walk::explain(&dirs, false, walk::Fields::all()));
-    let is_silent = is_remote && times_out(patience, look);
+    let is_silent = find_silent_mount(&options.dir, patience, look).is_some();
+    let is_remote = is_silent || report.root_fstype().is_some_and(may_hang);
     let points = &mut report.points;
     servers::name_servers(points);
     let failed = |e| Missing::failed(Task::CheckMounts, e);
@@ -203,8 +202,10 @@ impl SurveyOptions {
     /// Whether walks must not enter this mount, because its server might not respond. The surveyed
     /// directory itself is checked separately.
     fn keeps_out_of(&self, point: &Point) -> bool {
-        let far =
-            !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
+        let is_hung = point.verdict == Some(Verdict::Hung);
+        let far = !point.hidden
+            && point.target != self.root.path
+            && (is_hung || point.fstype().is_some_and(may_hang));
         far && !(self.network && point.verdict == Some(Verdict::Ok))
     }
 
@@ -284,7 +285,7 @@ fn to_probe(options: &SurveyOptions, points: &[Point], hangs: bool, silent: bool
                 .content
                 .as_ref()
                 .is_some_and(|content| on_disk(content));
-        if wanted && !seen.contains(&point.dev) {
+        if wanted && point.verdict != Some(Verdict::Hung) && !seen.contains(&point.dev) {
             seen.push(point.dev);
             once.push(point.target.clone());
         }

@@ -1,13 +1,16 @@
 //! Steps: the cost of program starts (PATH, the dynamic linker, Python).
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use base::child::times_out;
+use gate::fs::Open;
+use gate::long::open_long;
 use meter::call::Command;
+use mounts::check::{ANSWER_WITHIN, find_silent_mount};
 use pathsearch::{
-    ASSUMED_RTT, Environment, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements,
-    search,
+    ASSUMED_RTT, Environment, ProgramStart, RoundTrip, SearchOptions, StartupReport, is_silent,
+    path_elements, search,
 };
 
 use super::context::{Activity, StepContext};
@@ -49,6 +52,12 @@ pub(super) fn start(step: &mut StepContext<'_>, found: &mut SurveyResults) -> Re
     let Some(startup) = &mut found.startup else {
         return Err(Missing::NoPath);
     };
+    // Programs read their configuration there.
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let look = || drop(open_long(home.as_bytes(), Open::DIRECTORY));
+    if find_silent_mount(home.as_bytes(), ANSWER_WITHIN, look).is_some() {
+        return Err(Missing::SilentHome);
+    }
     step.report(Activity::Starting(command));
     let options = SearchOptions {
         remote: vec![b"/".to_vec()],
@@ -107,8 +116,7 @@ fn time_starts(words: &[OsString], metered: Duration, step: &StepContext<'_>) ->
 
 /// Examines the elements of PATH, any of which may be on a server that does not respond.
 fn look_at_path(path: &[u8]) -> Result<StartupReport, Missing> {
-    let look = || drop(path_elements(path));
-    if times_out(Duration::from_secs(2), look) {
+    if is_silent(path) {
         return Err(Missing::SilentPath);
     }
     Ok(StartupReport {

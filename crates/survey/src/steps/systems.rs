@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use gate::scratch::open_unnamed;
+use mounts::check::{ANSWER_WITHIN, find_silent_mount};
 use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
 
@@ -113,6 +114,10 @@ fn workplace(at: &[u8]) -> Option<Vec<u8>> {
         .into_iter()
         .flatten()
         .filter(|dir| dir.starts_with(b"/"))
+        .filter(|dir| {
+            let look = || drop(ProbeDir::open_unnamed_only(dir));
+            find_silent_mount(dir, ANSWER_WITHIN, look).is_none()
+        })
         .find(|dir| {
             ProbeDir::open_unnamed_only(dir)
                 .is_ok_and(|other| other.device() == place.device() && is_writable(&other))

@@ -33,6 +33,9 @@ fn text(anomaly: &MountAnomaly<'_>) -> String {
         MountAnomaly::Failing(Fault::ReadOnly) => {
             "failing: an error has made it read-only; the kernel log (dmesg) has the reason"
         }
+        MountAnomaly::Failing(Fault::Unwritable) => {
+            "failing: read-only although it was mounted writable, after an error or by a remount; the kernel log (dmesg) may have the reason"
+        }
         MountAnomaly::Failing(Fault::ShutDown) => "failing: it was shut down; nothing can be read",
         MountAnomaly::Failing(Fault::Errors(errors)) => {
             let errors = plural(*errors, "error", "errors");

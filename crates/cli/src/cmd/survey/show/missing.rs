@@ -25,6 +25,7 @@ pub(crate) fn text(missing: &Missing) -> String {
         Missing::NoMethod => "no method finished",
         Missing::NothingToStart => "there is no PATH, and no program could be started",
         Missing::SilentPath => "a directory of PATH does not answer; see fathom mounts --check",
+        Missing::SilentHome => "the home directory does not answer; see fathom mounts --check",
         Missing::TooManyExcludes => "there are too many network mounts to exclude",
         Missing::WalkEnded => "the walk ended early",
         Missing::GatherFailed => "gathering failed",

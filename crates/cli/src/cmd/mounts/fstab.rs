@@ -124,6 +124,7 @@ enum FstabObstacle {
     MountPoint,
     Removed,
     Idmapped,
+    Layers,
     Root,
     Unreported,
 }
@@ -144,6 +145,9 @@ impl fmt::Display for FstabObstacle {
             FstabObstacle::Removed => "its original was removed",
             FstabObstacle::Idmapped => {
                 "fstab cannot express the user namespace of an idmapped mount"
+            }
+            FstabObstacle::Layers => {
+                "the mount table does not have the absolute paths of its layers"
             }
             FstabObstacle::Root => "mount -a ignores mounts on /",
             FstabObstacle::Unreported => {
@@ -342,6 +346,9 @@ impl<'a> Plan<'a> {
         if split_options(options(point)).any(|option| option == b"idmapped") {
             return Err(FstabObstacle::Idmapped);
         }
+        if fstype == b"overlay" && !has_layers(point) {
+            return Err(FstabObstacle::Layers);
+        }
         let place = self.place(at)?;
         let is_missing =
             |&place: &usize| self.is_empty(place) && self.mounts[place].target != point.target;
@@ -481,6 +488,36 @@ fn own_options(point: &Point) -> Vec<u8> {
     own.fold(Vec::new(), |all, option| [&all[..], &option].join(&b','))
 }
 
+/// Whether the options of an overlay name its layers by absolute paths. Container engines give paths relative to a directory that the table
+/// does not name, and the kernel drops paths that it cannot print.
+fn has_layers(point: &Point) -> bool {
+    let (mut lower, mut is_absolute) = (0, true);
+    for option in split_options(options(point)) {
+        let Some(equals) = option.iter().position(|&byte| byte == b'=') else {
+            continue;
+        };
+        let (name, value) = (&option[..equals], &option[equals + 1..]);
+        match name {
+            b"lowerdir" => {
+                // A colon in a path is escaped, and an empty element precedes a layer that has only data.
+                let elements = value.split(|&byte| byte == b':');
+                let mut is_continued = false;
+                for element in elements.filter(|element| !element.is_empty()) {
+                    is_absolute &= is_continued || element.starts_with(b"/");
+                    is_continued = element.ends_with(b"\\");
+                    lower += 1;
+                }
+            }
+            b"lowerdir+" | b"datadir+" | b"upperdir" | b"workdir" => {
+                is_absolute &= value.starts_with(b"/");
+                lower += usize::from(name == b"lowerdir+");
+            }
+            _ => {}
+        }
+    }
+    is_absolute && lower > 0
+}
+
 /// Whether the option `subvol=` of a btrfs mount names the directory that the mount shows. If so,
 /// the mount is one of a subvolume, not a bind mount.
 fn has_subvolume(point: &Point, part: &[u8]) -> bool {
@@ -614,6 +651,35 @@ mod tests {
             "/a /b none bind,relatime 0 0",
         ];
         assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn an_overlay_needs_the_absolute_paths_of_its_layers() {
+        let table = "2 1 0:5 / /a rw - overlay overlay rw,lowerdir=/l1:/l\\:2::/data,upperdir=/u,workdir=/w\n\
+            3 1 0:6 / /b rw - overlay overlay rw,lowerdir=l/ABC:l/DEF,upperdir=/u,workdir=/w\n\
+            4 1 0:7 / /c rw - overlay overlay rw,lowerdir=/l,upperdir=u,workdir=/w\n\
+            5 1 0:8 / /d rw - overlay overlay rw\n\
+            6 1 0:9 / /e ro - overlay overlay ro,lowerdir+=/l1,lowerdir+=/l2";
+        let lines = fstab_of(table);
+        let skipped = |at: &str| {
+            format!(
+                "# {at} is skipped: the mount table does not have the absolute paths of its layers"
+            )
+        };
+        assert!(
+            lines.contains(
+                &r"overlay /a overlay rw,lowerdir=/l1:/l\:2::/data,upperdir=/u,workdir=/w 0 0"
+                    .to_owned()
+            ),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().any(|line| line.starts_with("overlay /e ")),
+            "{lines:?}"
+        );
+        for at in ["/b", "/c", "/d"] {
+            assert!(lines.contains(&skipped(at)), "{lines:?}");
+        }
     }
 
     #[test]

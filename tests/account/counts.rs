@@ -235,6 +235,7 @@ fn daemons_crashes_bad_pointers_and_exec_by_threads() {
             &["names"],
             &["family"],
             &["filtered"],
+            &["traced"],
         ] {
             let words: Vec<&OsStr> = [busy.as_os_str()]
                 .into_iter()

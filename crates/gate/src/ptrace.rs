@@ -217,7 +217,7 @@ pub fn resume(tid: u32, how: ResumeMode, signal: i32) -> Result<()> {
     ptrace(how as c_long, tid, 0, signal as usize).map(drop)
 }
 
-/// The thread id that belongs to [`PtraceStop::Makes`] or [`PtraceStop::Execs`].
+/// The thread id that belongs to [`PtraceStop::Makes`] or [`PtraceStop::Execs`]; at [`PtraceStop::Enters`] the data of the seccomp filter.
 pub fn event_message(tid: u32) -> Result<u32> {
     let mut message: libc::c_ulong = 0;
     ptrace(GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
@@ -356,6 +356,37 @@ pub fn set_first_argument(tid: u32, value: u64) -> Result<()> {
     let (mut values, len) = registers(GETREGSET, tid, [0; 40], usize::MAX)?;
     values[first] = value;
     registers(SETREGSET, tid, values, len).map(drop)
+}
+
+/// Makes a thread that stops at [`PtraceStop::Enters`] skip the system call, which then fails with this error: what a seccomp filter does
+/// in a process without a tracer. `PTRACE_SETREGSET`
+///
+/// # Errors
+/// `ESRCH`: the thread is not stopped; `EINVAL`: a 32-bit program, or an unsupported processor.
+pub fn refuse_call(tid: u32, error: Errno) -> Result<()> {
+    /// The register set with the number of the system call, on aarch64.
+    const NT_ARM_SYSTEM_CALL: usize = 0x404;
+    if call_registers(tid)?.is_none() {
+        return Err(Errno::EINVAL);
+    }
+    let Some((number, _, result)) = REGISTERS else {
+        return Err(Errno::EINVAL);
+    };
+    let (mut values, len) = registers(GETREGSET, tid, [0; 40], usize::MAX)?;
+    values[result] = i64::from(-error.0).cast_unsigned();
+    if cfg!(target_arch = "x86_64") {
+        values[number] = u64::MAX;
+    }
+    registers(SETREGSET, tid, values, len)?;
+    if cfg!(target_arch = "aarch64") {
+        let mut none: c_int = -1;
+        let mut part = libc::iovec {
+            iov_base: (&raw mut none).cast::<c_void>(),
+            iov_len: size_of_val(&none),
+        };
+        ptrace(SETREGSET, tid, NT_ARM_SYSTEM_CALL, (&raw mut part) as usize)?;
+    }
+    Ok(())
 }
 
 /// Writes a word to the memory of a stopped thread, even where it is read-only for the program.

@@ -33,6 +33,11 @@ const fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
+/// The data (`SECCOMP_RET_DATA`) with which a filter of this module stops a thread, as [`crate::ptrace::event_message`] returns it.
+/// A traced program may have filters of its own, with other data.
+pub const TAG: u32 = 0xfa74;
+const TRACE: u32 = libc::SECCOMP_RET_TRACE | TAG;
+
 /// A seccomp filter. Installing it allocates no memory, so that a forked child may do so.
 pub struct Filter(Vec<sock_filter>);
 
@@ -61,7 +66,7 @@ impl Filter {
             step(IF_EQUAL, 0, 4, flagged.0),
             step(LOAD, 0, 0, FIRST_ARGUMENT_AT),
             step(IF_ANY_BIT, 0, 1, flagged.1),
-            step(RETURN, 0, 0, libc::SECCOMP_RET_TRACE),
+            step(RETURN, 0, 0, TRACE),
             step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
         search(&changes, false, &mut steps);
@@ -110,7 +115,7 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     let middle = changes.len() / 2;
     let (below, [change, above @ ..]) = changes.split_at(middle) else {
         let verdict = if inside {
-            libc::SECCOMP_RET_TRACE
+            TRACE
         } else {
             libc::SECCOMP_RET_ALLOW
         };
@@ -175,7 +180,7 @@ mod tests {
         ] {
             let filter = Filter::trace(numbers.iter().copied(), FLAGGED);
             for number in (0..500).chain([0x4000_0000, 0x4000_0003, u32::MAX]) {
-                let traced = verdict(&filter, ARCH, number) == libc::SECCOMP_RET_TRACE;
+                let traced = verdict(&filter, ARCH, number) == TRACE;
                 assert_eq!(traced, numbers.contains(&number), "{number} of {numbers:?}");
                 assert_eq!(
                     verdict(&filter, 0x4000_0003, number),
@@ -184,9 +189,7 @@ mod tests {
             }
         }
         let many = Filter::trace((0..450).step_by(2), FLAGGED);
-        assert!(
-            (0..450).all(|n| (verdict(&many, ARCH, n) == libc::SECCOMP_RET_TRACE) == (n % 2 == 0))
-        );
+        assert!((0..450).all(|n| (verdict(&many, ARCH, n) == TRACE) == (n % 2 == 0)));
         assert!(many.0.len() < 4096);
         for (argument, stops) in [
             (0, false),
@@ -195,7 +198,7 @@ mod tests {
             (u32::MAX, true),
         ] {
             let verdict = verdict_of(&many, ARCH, FLAGGED.0, argument);
-            assert_eq!(verdict == libc::SECCOMP_RET_TRACE, stops, "{argument:#x}");
+            assert_eq!(verdict == TRACE, stops, "{argument:#x}");
         }
     }
 

@@ -27,7 +27,7 @@ use gate::command::{HeldCommand, Running};
 use gate::cpu_time::process_cpu_time;
 use gate::process::{self, SharedWords};
 use gate::ptrace::{self, PtraceStop, ResumeMode, StoppedThread, SyscallStop, ThreadEvent};
-use gate::seccomp::{ARCH, Filter};
+use gate::seccomp::{ARCH, Filter, TAG};
 use gate::{Errno, Fd, machine};
 
 use self::poller::Poller;
@@ -312,6 +312,10 @@ impl<'a> Tracer<'a> {
 
     fn stopped(&mut self, tid: u32, stop: PtraceStop) {
         match stop {
+            PtraceStop::Enters if self.is_stopped_by_its_own_filter(tid) => {
+                let _ = ptrace::refuse_call(tid, Errno::ENOSYS);
+                self.resume(tid, 0);
+            }
             PtraceStop::Enters => self.enter(tid),
             PtraceStop::Returns => self.leave(tid, clock::monotonic()),
             PtraceStop::Makes => self.fork(tid),
@@ -321,6 +325,15 @@ impl<'a> Tracer<'a> {
             PtraceStop::Group(signal) => self.stops(tid, signal),
             PtraceStop::Signal(signal) => self.resume(tid, signal),
         }
+    }
+
+    /// Whether a seccomp filter of the program, not that of the meter, has stopped a thread at a call:
+    /// it asks for a tracer of the program, and without one the call fails with `ENOSYS`.
+    fn is_stopped_by_its_own_filter(&self, tid: u32) -> bool {
+        let thread = self.threads.get(&tid);
+        let process = thread.and_then(|thread| self.processes.get(&thread.pid));
+        process.is_some_and(|process| process.is_filtered)
+            && ptrace::event_message(tid).is_ok_and(|data| data != TAG)
     }
 
     /// The state of a stopped thread. Before Linux 5.3 the thread's registers tell the call, and

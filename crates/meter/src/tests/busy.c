@@ -265,6 +265,30 @@ static void filtered(void) {
   wait(NULL);
 }
 
+/* A filter of its own asks for a tracer of its own, without which the kernel refuses the calls. Makes more calls if one is not refused. */
+static void traced(void) {
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_faccessat, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE | 7),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
+  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "seccomp");
+  for (int generation = 0; generation < 2; generation++) {
+    if (syscall(SYS_getppid) >= 0 || errno != ENOSYS)
+      touch_files();
+    if (syscall(SYS_faccessat, AT_FDCWD, "/", F_OK) >= 0 || errno != ENOSYS)
+      touch_files();
+    if (generation == 0 && fork() != 0) {
+      wait(NULL);
+      return;
+    }
+  }
+}
+
 /* So many processes, each of which looks for 200 files of its own, by names of 200 bytes. */
 static void many_names(long processes) {
   char name[256];
@@ -305,6 +329,8 @@ int main(int argc, char **argv) {
     family();
   else if (!strcmp(what, "filtered"))
     filtered();
+  else if (!strcmp(what, "traced"))
+    traced();
   else if (!strcmp(what, "refused"))
     refused(NULL);
   else if (!strcmp(what, "many"))

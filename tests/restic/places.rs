@@ -140,7 +140,16 @@ fn failures_are_reported(place: &Place, proxy: &Proxy) {
     let said = run(&mut place.dump(args!["tree"])).exits(0);
     let line = "500 Internal Server Error; the request is tried again for";
     assert!(said.stderr.contains(line), "{said}");
+    proxy.plan(|request| match request.method == "DELETE" {
+        true => Fault::Denied,
+        false => Fault::Pass,
+    });
+    let said = run(&mut place.dump(args!["tree"])).exits(0);
+    let line = "restic unlock removes this lock in half an hour";
+    assert!(said.stderr.contains(line), "{said}");
+    assert!(said.stderr.contains("cannot remove 'locks/"), "{said}");
     proxy.plan(|_| Fault::Pass);
+    run(&mut place.restic(args!["unlock", "--remove-all"])).exits(0);
 }
 
 /// Checks that snapshots survive network faults, and that after a kill at any request the next

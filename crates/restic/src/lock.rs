@@ -83,6 +83,7 @@ impl Lock {
             files: Arc::clone(repository),
             held: Mutex::default(),
             renewed: Mutex::new(LockTime::now()),
+            left: Mutex::default(),
             cipher,
             owner,
         });
@@ -142,6 +143,13 @@ impl Lock {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let renewed = self.place.renewed.lock();
         self.place.check_held(*renewed)
+    }
+
+    /// Removes the lock. Returns why one of its files is left behind.
+    pub(crate) fn release(mut self) -> Option<Error> {
+        end(&mut self.renewal);
+        end(&mut self.removal);
+        self.place.left.lock().take()
     }
 }
 
@@ -223,6 +231,8 @@ struct RepositoryLocks {
     held: Mutex<Vec<HeldFile>>,
     /// The time of the last renewal. Its mutex is held during renewal.
     renewed: Mutex<LockTime>,
+    /// Why a lock file of this process could not be removed.
+    left: Mutex<Option<Error>>,
     cipher: Arc<Cipher>,
     owner: Owner,
 }
@@ -234,7 +244,10 @@ impl RepositoryLocks {
         let last = held.len().saturating_sub(left);
         let old: Vec<HeldFile> = held.drain(..last).collect();
         drop(held);
-        drop(old);
+        let failed = old.into_iter().filter_map(|file| file.remove().err());
+        if let Some(error) = failed.last() {
+            *self.left.lock() = Some(error);
+        }
     }
 
     /// Writes a lock file. It is removed on drop, and when a signal ends the process.
@@ -380,6 +393,7 @@ mod tests {
             files: Arc::new(files),
             held: Mutex::default(),
             renewed: Mutex::new(LockTime::now()),
+            left: Mutex::default(),
             cipher: Arc::new(cipher()),
             owner: Owner {
                 host: "here".to_owned(),

@@ -86,6 +86,9 @@ pub(crate) fn changed_since(snapshot: &SnapshotFile) -> Time {
     file_time(begun.at.checked_sub(STEP).unwrap_or(begun.at))
 }
 
+/// The longest tree that is read, in bytes: a directory with some millions of files. The length is that which the index claims.
+const LARGEST_TREE: u32 = 1 << 30;
+
 impl TreeReader<'_> {
     /// Reads a tree. `None` if the index does not have it, or it is unusable.
     pub(crate) fn read(&self, id: Id) -> Option<OldTree> {
@@ -101,6 +104,7 @@ impl TreeReader<'_> {
         let bytes = self.cipher.open(&mut sealed)?;
         match place.plain {
             0 => Some(bytes.to_vec()),
+            plain if plain > LARGEST_TREE => None,
             plain => DECOMPRESSOR.with_borrow_mut(|it| it.decompress(bytes, plain as usize).ok()),
         }
     }

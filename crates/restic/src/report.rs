@@ -3,12 +3,13 @@
 use base::Warning;
 use catalog::SnapshotRecord;
 
+use crate::error::Error;
 use crate::packer::WrittenBlobs;
 use crate::snapshot_file::SnapshotSummary;
 use crate::times::LocalTime;
 
 /// The snapshot that was made.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Snapshot {
     /// The id of the snapshot; `None` in a dry run.
     pub id: Option<String>,
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub skips_repository: bool,
     /// The error that disabled the local cache, if any.
     pub cache_failed: Option<gate::Errno>,
+    /// Why the lock could not be removed, which keeps `restic prune` waiting until it is stale.
+    pub left_lock: Option<Error>,
     /// Warnings about skipped or inconsistent entries.
     pub warnings: Vec<Warning>,
     /// The snapshot's data for the catalog of the tree, such as its tree id.

@@ -420,24 +420,21 @@ fn open_backend(location: &[u8], on_silence: Option<OnSilence>) -> Result<Backen
 /// A location for display: without the password of a URL, whatever characters it has.
 pub fn without_password(location: &[u8]) -> Vec<u8> {
     let shown = || {
-        let scheme = location.iter().position(|&byte| byte == b':')?;
-        // sftp has no passwords.
-        if !matches!(&location[..scheme], b"rest" | b"s3") {
-            return None;
-        }
-        let slashes = location.windows(3).rposition(|it| it == b"://");
-        let user = slashes.map_or(scheme + 1, |at| at + 3);
+        let position = |wanted: &[u8]| location.windows(wanted.len()).position(|it| it == wanted);
+        let user = match position(b"://") {
+            // A colon comes before the slashes, but not in the path of a local repository.
+            Some(slashes) if !location[..slashes].contains(&b'/') => slashes + 3,
+            _ if location.starts_with(b"rest:") || location.starts_with(b"s3:") => {
+                position(b":")? + 1
+            }
+            _ => return None,
+        };
+        // A password may contain slashes, at signs and colons that should have been escaped. So what looks like a port and a path with an
+        // at sign may be a password, too.
         let host = location.iter().rposition(|&byte| byte == b'@')?;
-        let colon = location
-            .get(user..host)?
-            .iter()
-            .position(|&byte| byte == b':')?;
-        let password = &location[user + colon + 1..host];
-        // The '@' of a path comes after the port.
-        let port = password.split(|&byte| byte == b'/').next()?;
-        let is_path = port.len() < password.len() && port.iter().all(u8::is_ascii_digit);
-        let before = &location[..=user + colon];
-        (port.is_empty() || !is_path).then(|| [before, b"***", &location[host..]].concat())
+        let secret = location.get(user..host)?;
+        let colon = user + secret.iter().position(|&byte| byte == b':')?;
+        Some([&location[..=colon], b"***", &location[host..]].concat())
     };
     shown().unwrap_or_else(|| location.to_vec())
 }
@@ -462,7 +459,7 @@ fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
     (is_sent && !is_local).then(|| name.as_bytes().to_vec())
 }
 
-/// A file that is removed on drop.
+/// A file that is removed on drop, or by [`HeldFile::remove`].
 pub(crate) struct HeldFile {
     path: String,
     kept: HeldFileKind,
@@ -471,6 +468,7 @@ pub(crate) struct HeldFile {
 enum HeldFileKind {
     Local { _file: LockFile },
     Remote(Arc<dyn Files>),
+    Removed,
 }
 
 impl HeldFile {
@@ -478,12 +476,24 @@ impl HeldFile {
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.path.rsplit('/').next() == Some(name)
     }
+
+    /// Removes the file. After an error a lock becomes stale in half an hour.
+    pub(crate) fn remove(mut self) -> Result<(), Error> {
+        let kept = std::mem::replace(&mut self.kept, HeldFileKind::Removed);
+        let HeldFileKind::Remote(files) = kept else {
+            return Ok(()); // a local file is removed when `kept` is dropped
+        };
+        files.remove(&self.path).map_err(|error| Error::Remote {
+            action: Action::Remove,
+            path: self.path.clone(),
+            error,
+        })
+    }
 }
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
         if let HeldFileKind::Remote(files) = &self.kept {
-            // If removing a lock fails, it becomes stale in half an hour.
             let _ = files.remove(&self.path);
         }
     }
@@ -501,13 +511,20 @@ mod tests {
                 "rest:https://me:***@host:1/p",
             ),
             ("rest:https://me@host:1/p", "rest:https://me@host:1/p"),
-            ("rest:https://host:1/p@q", "rest:https://host:1/p@q"),
+            ("rest:https://host:1/p@q", "rest:https://host:***@q"),
+            ("rest:http://me:12/secret@host", "rest:http://me:***@host"),
+            ("rest:http://me:a://b@host", "rest:http://me:***@host"),
+            ("http://me:pw@host/p", "http://me:***@host/p"),
+            ("sftp://me:pw@host/p", "sftp://me:***@host/p"),
+            ("s3:https://K:S/x:y@host/b", "s3:https://K:***@host/b"),
             ("rest:http://me:p@s%2Fw@h/p", "rest:http://me:***@h/p"),
             ("rest:http://me:se/cret@host", "rest:http://me:***@host"),
             ("s3:KEY:SECRET@host/b", "s3:KEY:***@host/b"),
             ("s3:https://host/b@c", "s3:https://host/b@c"),
             ("sftp:me@host:/p@q", "sftp:me@host:/p@q"),
             ("/srv/a:b@c", "/srv/a:b@c"),
+            ("/srv/x://a:b@c", "/srv/x://a:b@c"),
+            ("backups/a:b@c", "backups/a:b@c"),
         ] {
             assert_eq!(without_password(location.as_bytes()), shown.as_bytes());
         }

@@ -349,7 +349,7 @@ impl Repository {
         Ok(instead)
     }
 
-    fn save(&self, next: SnapshotFile, root: Id, made: Snapshot) -> Result<Snapshot, Error> {
+    fn save(mut self, next: SnapshotFile, root: Id, made: Snapshot) -> Result<Snapshot, Error> {
         let parent = next.parent.map(|parent| parent.to_string());
         let next = SnapshotFile {
             tree: root,
@@ -363,6 +363,7 @@ impl Repository {
         Ok(Snapshot {
             id: id.map(|id| id.to_string()),
             parent,
+            left_lock: self.lock.take().and_then(Lock::release),
             cache_failed: self.files.cache().and_then(Cache::failed),
             ..made
         })

@@ -132,6 +132,12 @@ mod with_restic {
             }
         })?;
         let (snapshot, parts) = made;
+        if let Some(error) = &snapshot.left_lock {
+            out.note(format!(
+                "{}: restic unlock removes this lock in half an hour; until then, restic prune and forget wait for it",
+                printable(error.to_string().as_bytes())
+            ));
+        }
         if let Some(errno) = snapshot.cache_failed {
             let dir = repository_options.caches.unwrap_or_default();
             out.note(format!(

@@ -34,6 +34,19 @@ fn archived(top: &Path, to: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_directory_in_place_of_a_path_gets_a_hint() {
+    let place = tempfile::tempdir().unwrap();
+    let top = dir(place.path().join("top"));
+    file(top.join("f"), 3);
+    let archive = archived(&top, &place.path().join("archive"));
+    dir(place.path().join("an out"));
+    let words = args!["restore", &archive, "--", "an out"];
+    let ran = run(fathom(words).current_dir(place.path())).exits(1);
+    let told = "hint: to restore below it, use -C 'an out'";
+    assert!(ran.stderr.contains(told), "{ran}");
+}
+
+#[test]
 fn only_selected_paths_are_restored() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {

@@ -136,6 +136,14 @@ fn one_file_system_stays_on_the_device() {
                 }
                 assert_eq!(digests.len(), 1);
             }
+            let words = args!["walk", "-x", &top, "--group-by", "dir"];
+            let ran = run(&mut fathom(words)).exits(0);
+            let told = "-x: other file systems were not entered: ";
+            let [ext4, xfs] = ["ext4", "xfs"].map(|name| top.join(name));
+            let named = format!("{told}{}, {}\n", ext4.display(), xfs.display());
+            assert!(ran.stderr.contains(&named), "{ran}");
+            let ran = run(&mut fathom(args!["walk", &top, "--group-by", "dir"])).exits(0);
+            assert!(!ran.stderr.contains(told), "{ran}");
         });
     }
 }

@@ -187,6 +187,9 @@ fn parts_are_one_data_set() {
         let words = format!("several catalogs list '{}'", top.display());
         let repeats = |ran: Ran| ran.exits(0).stderr.contains(&words);
         assert!(repeats(query(&out, &[one])) && !repeats(query(&out, &[])));
+        for sums in [&["--group-by", "dir"][..], &["--format", "du"]] {
+            assert!(repeats(query(&out, &[sums, &[one]].concat())), "{sums:?}");
+        }
         let ran = query(Path::new(one), &["--compact", "/dev/null"]).refused();
         assert!(ran.stderr.contains("the parts of one run"), "{ran}");
         let missing = part(&out, 1, 3);

@@ -55,6 +55,10 @@ fn escaped_name(warning: &Warning) -> Option<String> {
     is_escaped.then(|| format!("in bash, $'{path}' has the bytes instead of the escapes"))
 }
 
+fn is_directory(path: &[u8]) -> bool {
+    stat_long(path, StatxMask::TYPE).is_ok_and(|seen| seen.file_type == FileType::Directory)
+}
+
 /// The hint for a warning; `None` if no remedy is known.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(hint) = escaped_name(warning) {
@@ -80,6 +84,13 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         Some("dump it again")
     } else if let Some(Difference::OnlyListed) = warning.reason() {
         ends_in_cr(warning.path.as_deref()).then_some(CRLF)
+    } else if let Some(NotRestored::NoSuchMember) = warning.reason()
+        && let Some(dir) = warning.path.as_deref().filter(|path| is_directory(path))
+    {
+        return Some(Cow::Owned(format!(
+            "to restore below it, use -C {}",
+            quoted(dir)
+        )));
     } else if let Some(reason) = warning.reason() {
         hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {

@@ -7,11 +7,14 @@
 use std::time::Duration;
 
 use base::Warning;
-use base::path::below;
+use base::path::{below, compare};
+use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_long;
+use gate::mount::mount_id;
 use mounts::check::{find_silent, find_silent_paths};
 use mounts::doubt::doubtful;
+use mounts::is_kernel_file_system;
 use mounts::root::name_of;
 use ondisk::Mount;
 use team::{Team, share};
@@ -72,25 +75,9 @@ impl ReachableMounts {
         if one_file_system {
             around.deadline = deadline.min(ATTRIBUTES);
         }
-        let mut met = Vec::new();
-        for dir in dirs {
-            // The path of the current directory is empty if it is the SRC of a list of names.
-            let path: &[u8] = if dir.is_empty() { b"." } else { dir };
-            let opened = open_long(path, Open::PATH | Open::DIRECTORY);
-            let name = opened.ok().and_then(|dir| name_of(&dir).ok());
-            let Some(absolute) = name else {
-                continue; // the walk reports that DIR cannot be opened
-            };
-            let is_asked = |mount: &&Mount| doubtful.contains(&mount.id);
-            for mount in around.mounts.iter().filter(is_asked) {
-                let target = mount.target.as_deref().unwrap_or_default();
-                let rel = below(&absolute, target);
-                if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {
-                    met.push((joined(dir, rel), (mount, target)));
-                }
-            }
-        }
-        let asked = met.iter().map(|(_, asked)| *asked);
+        let is_asked = |mount: &Mount, _: &Fd| doubtful.contains(&mount.id);
+        let met = around.below(dirs, filter, is_asked);
+        let asked = met.iter().map(|(_, mount)| (*mount, target(mount)));
         let silent = find_silent(asked, around.deadline).unwrap_or_default();
         let silent = met
             .into_iter()
@@ -98,6 +85,47 @@ impl ReachableMounts {
             .filter(|(_, is_silent)| *is_silent);
         around.silent = silent.map(|((path, _), _)| path).collect();
         Ok(around)
+    }
+
+    /// The mounts below the directories that satisfy a condition and are not excluded, with their paths, which begin with a DIR as given.
+    fn below(
+        &self,
+        dirs: &[Vec<u8>],
+        filter: &Filter,
+        is_wanted: impl Fn(&Mount, &Fd) -> bool,
+    ) -> Vec<(Vec<u8>, &Mount)> {
+        let mut found = Vec::new();
+        for dir in dirs {
+            // The path of the current directory is empty if it is the SRC of a list of names.
+            let path: &[u8] = if dir.is_empty() { b"." } else { dir };
+            let opened = open_long(path, Open::PATH | Open::DIRECTORY).ok();
+            let named = opened.and_then(|fd| Some((name_of(&fd).ok()?, fd)));
+            let Some((absolute, fd)) = named else {
+                continue; // the walk reports that DIR cannot be opened
+            };
+            for mount in self.mounts.iter().filter(|mount| is_wanted(mount, &fd)) {
+                let rel = below(&absolute, target(mount));
+                if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {
+                    found.push((joined(dir, rel), mount));
+                }
+            }
+        }
+        found
+    }
+
+    /// The mount points below the directories that a walk with `-x` does not enter, as paths that begin with a DIR as given: without file
+    /// systems of the kernel, and without mounts on other such mounts.
+    pub fn not_entered(&self, dirs: &[Vec<u8>], filter: &Filter) -> Vec<Vec<u8>> {
+        let is_other = |mount: &Mount, dir: &Fd| {
+            let own = self.mounts.iter().find(|own| Some(own.id) == mount_id(dir));
+            own.is_some_and(|own| own.dev != mount.dev)
+                && !is_kernel_file_system(&mount.content.fstype)
+        };
+        let met = self.below(dirs, filter, is_other);
+        let mut paths: Vec<Vec<u8>> = met.into_iter().map(|(path, _)| path).collect();
+        paths.sort_by(|a, b| compare(a, b));
+        paths.dedup_by(|path, above| below(above, path).is_some());
+        paths
     }
 
     /// Wraps a known mount table, without checking whether its mounts answer.
@@ -152,4 +180,8 @@ impl ReachableMounts {
             diagnostics.warn(Warning::about(path, kind));
         }
     }
+}
+
+fn target(mount: &Mount) -> &[u8] {
+    mount.target.as_deref().unwrap_or_default()
 }

@@ -147,6 +147,9 @@ fn group_by(text: &str) -> Result<GroupField, &'static str> {
         "age" => GroupField::Age,
         "size" => GroupField::Size,
         "links" => GroupField::Links,
+        _ if text.contains(',') => {
+            return Err("give one field, and run the command again for the next one");
+        }
         _ => {
             let depth = text.strip_prefix("dir:").ok_or(FORM)?;
             GroupField::Dir(depth.parse().map_err(|_| FORM)?)

@@ -87,15 +87,18 @@ impl Source for Catalogs {
             plural(catalogs, "catalog", "catalogs"),
             duration(emitted.seconds)
         ));
+        let incomplete = self.data.abouts().filter(|about| !about.complete).count();
+        if incomplete > 0 {
+            out.note("some entries are missing: the walk that wrote the catalog skipped them");
+        }
+    }
+
+    fn note_sums(&self, out: &Out) {
         for root in self.data.repeated_roots() {
             out.note(format_args!(
                 "several catalogs list '{}': entries that are in more than one count several times",
                 printable(root)
             ));
-        }
-        let incomplete = self.data.abouts().filter(|about| !about.complete).count();
-        if incomplete > 0 {
-            out.note("some entries are missing: the walk that wrote the catalog skipped them");
         }
     }
 }

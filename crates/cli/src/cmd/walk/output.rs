@@ -40,6 +40,9 @@ pub(crate) trait Source {
 
     /// Prints a status message about the source, its time and engines.
     fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out);
+
+    /// Prints what sums over the source count several times, or lack.
+    fn note_sums(&self, out: &Out);
 }
 
 /// The result of emitting entries from a source.
@@ -202,7 +205,9 @@ impl OutputRequest<'_> {
                 Format::Csv => out.names(|to| groups.write_csv(to)),
                 Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
                 _ => out.text_pieces(|put| groups.write_table(out.table_style(), true, put)),
-            }
+            }?;
+            source.note_sums(out);
+            Ok(())
         })
     }
 
@@ -249,6 +254,7 @@ impl OutputRequest<'_> {
                 }
             })?;
             source.note(&totals, &emitted, out);
+            source.note_sums(out);
             note_ranks(all.ranks.as_deref(), emitted.kept, out);
             Ok(())
         })
@@ -295,6 +301,7 @@ impl OutputRequest<'_> {
             put(&show::means_text(&totals, seconds, &emitted.parts));
         })?;
         source.note(&totals, &emitted, out);
+        source.note_sums(out);
         note_ranks(None, emitted.kept, out);
         Ok(out.warn(&emitted.warnings))
     }
@@ -335,7 +342,9 @@ impl OutputRequest<'_> {
             let (directories, style) = (Directories(&directories), out.table_style());
             out.text_pieces(|put| {
                 show::write_usage(&directories, self.is_exclusive, style, put);
-            })
+            })?;
+            source.note_sums(out);
+            Ok(())
         })
     }
 

@@ -4,8 +4,10 @@
 //! same steps in the same order. If a step fails on one rank, all ranks end with the error of that
 //! rank.
 
+use std::path::Path;
 use std::time::Instant;
 
+use ::show::name::printable;
 use catalog::query::DataSet;
 use catalog::{Catalog, SealedCatalog};
 use team::{SingleProcess, Team, launched_size};
@@ -67,6 +69,16 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
     }
     if team.rank() == 0 {
         args.excludes.globs.note_unmatched(&bytes(&args.dirs), out);
+        let extension = args
+            .catalog
+            .as_ref()
+            .map(|catalog| Path::new(catalog).extension());
+        let extension = extension.flatten().and_then(|extension| extension.to_str());
+        if let Some(format @ ("csv" | "json" | "ndjson")) = extension {
+            out.note(format_args!(
+                "the catalog is a Parquet file, whatever its name: for {format}, use --format"
+            ));
+        }
     }
     if args.explain {
         if team.rank() > 0 {
@@ -139,6 +151,36 @@ impl Source for FileSystem<'_> {
 
     fn note(&self, totals: &Totals, emitted: &EmitReport, out: &Out) {
         print_note(totals, self.request.predicates.is_all(), emitted, out);
+    }
+
+    fn note_sums(&self, out: &Out) {
+        let options = &self.request.options;
+        if let Some(around) = options.around.as_ref().filter(|_| options.one_file_system) {
+            let others = around.not_entered(&options.dirs, &options.filter);
+            if let Some(named) = several(&others) {
+                out.note(format_args!(
+                    "-x: other file systems were not entered: {named}"
+                ));
+            }
+        }
+    }
+}
+
+/// The first of several paths, and the number of the others.
+fn several(paths: &[Vec<u8>]) -> Option<String> {
+    const NAMED: usize = 3;
+    let named: Vec<_> = paths
+        .iter()
+        .take(NAMED)
+        .map(|path| printable(path))
+        .collect();
+    let others = paths.len() - named.len();
+    let named = named.join(", ");
+    match others {
+        _ if named.is_empty() => None,
+        0 => Some(named),
+        1 => Some(format!("{named} and 1 other")),
+        others => Some(format!("{named} and {others} others")),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::{XattrFlags, fsetxattr};
 use rustix::mount::{MountFlags, mount};
 
 use super::{MIB, bytes, check, check_items, file, grow, item, space};
@@ -68,6 +69,31 @@ fn ext4_is_accounted_for_to_a_few_blocks() {
                     "{:?}",
                     EXT4[nth]
                 );
+            }
+        });
+    }
+}
+
+/// Each of the files counts the block with their attributes, which they share.
+#[test]
+fn attributes_that_files_share_count_once() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            for nth in [0, 3, 7, 9, 14] {
+                let at = base.join(format!("ext4-{nth}"));
+                assert!(mounted(EXT4[nth], &at));
+                for number in 0..600 {
+                    let file = fs::File::create(at.join(number.to_string())).unwrap();
+                    let value = [if number % 3 == 0 { b'a' } else { b'b' }; 700];
+                    fsetxattr(&file, "user.shared", &value, XattrFlags::empty()).unwrap();
+                }
+                let result = space(&at);
+                let frsize = rustix::fs::statvfs(&at).unwrap().f_frsize.cast_signed();
+                let block = if nth == 14 { 16384 } else { frsize };
+                assert_eq!(bytes(item(&result, "shared", None)), -598 * block);
+                // An empty file system has a block that no file has.
+                let rest = result["unaccounted"].as_i64().unwrap();
+                assert!(rest.abs() <= block, "{rest}: {result:#}");
             }
         });
     }

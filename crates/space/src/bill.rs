@@ -19,8 +19,8 @@ base::named! {
         Subvolume "subvolume",
         /// The extents that only one btrfs snapshot refers to: deleting the snapshot frees them.
         Snapshot "snapshot",
-        /// Extents that several items share. The size is negative if several items count the same
-        /// extents.
+        /// Extents, or blocks with extended attributes, that several files share. The size is negative if several items count the same
+        /// ones.
         Shared "shared",
         /// Metadata of the file system.
         Metadata "metadata",

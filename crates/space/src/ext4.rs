@@ -14,7 +14,7 @@ use gate::long::c_string;
 use mounts::names::{UnopenedDevice, kernel_name, open_device};
 use ondisk::ext4::Superblock;
 use ondisk::{option_value, split_options};
-use walk::engine::ext4::{read_superblock, unnamed_inodes};
+use walk::engine::ext4::{read_superblock, repeated_xattr_blocks, unnamed_inodes};
 
 use crate::bill::{Item, ItemKind, ItemPart, Remedy};
 use crate::error::WarningKind;
@@ -114,6 +114,19 @@ pub(crate) fn add_unnamed(
             ..item
         }
     }));
+}
+
+/// If the items have more bytes than df(1) counts as used: subtracts the blocks with extended attributes that several files share, because
+/// each file counts them.
+pub(crate) fn add_shared_xattrs(source: &TableSource<'_>, missing: i64, items: &mut Vec<Item>) {
+    /// Minimum of the bytes in excess for which the inode tables are read.
+    const LEAST_EXCESS: i64 = 64 << 10;
+    if missing > -LEAST_EXCESS {
+        return;
+    }
+    if let Ok(repeated) = repeated_xattr_blocks(source.top, source.mount) {
+        items.push(Item::new(ItemKind::Shared, -signed(repeated)));
+    }
 }
 
 /// The user and group, other than root, that may use the reserve.

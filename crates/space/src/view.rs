@@ -160,9 +160,12 @@ impl ExaminedMount {
             _ => add_reserve(&statfs, &mut items),
         }
         let capacity = Capacity::from_statfs(&statfs);
+        let missing =
+            signed(capacity.used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
+        if matches!(&fstype[..], b"ext2" | b"ext3" | b"ext4") {
+            ext4::add_shared_xattrs(&source, missing, &mut items);
+        }
         if fstype == b"ext4" {
-            let missing =
-                signed(capacity.used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
             ext4::add_unnamed(&source, missing, &images, &mut items);
         }
         add_rest(&images, capacity.used, &mut items);

@@ -270,18 +270,22 @@ impl<'a> Inode<'a> {
         le32(self.old, 0x64)
     }
 
+    /// The number of the block with extended attributes, if the inode has one.
+    #[inline]
+    pub fn xattr_block(&self) -> Option<u64> {
+        let high = match self.superblock.has(BITS64) {
+            true => le16(self.old, 0x76),
+            false => 0,
+        };
+        let block = u64::from(high) << 32 | u64::from(le32(self.old, 0x68));
+        (block != 0).then_some(block)
+    }
+
     /// Whether the inode may have extended attributes that listxattr(2) lists.
     #[inline]
     pub fn has_xattrs(&self) -> bool {
-        let high = if self.superblock.has(BITS64) {
-            le16(self.old, 0x76)
-        } else {
-            0
-        };
         // listxattr(2) does not list inline data and encryption contexts.
-        le32(self.old, 0x68) != 0
-            || high != 0
-            || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
+        self.xattr_block().is_some() || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
     }
 
     /// Whether the names in the directory are encrypted: the kernel shows different names,

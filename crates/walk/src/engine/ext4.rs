@@ -41,7 +41,7 @@ mod tree;
 mod unnamed;
 
 pub use device::{journal_transactions, read_superblock};
-pub use unnamed::{UnnamedInode, unnamed_inodes};
+pub use unnamed::{UnnamedInode, repeated_xattr_blocks, unnamed_inodes};
 
 pub(super) struct Ext4;
 

@@ -1,8 +1,11 @@
-//! Inodes without a name that still have blocks: deleted files that are still open.
+//! Searches of the inode tables of ext4: for inodes without a name that still have blocks, which are deleted files that are still
+//! open; and for blocks that several inodes count.
+
+use std::collections::HashSet;
 
 use gate::fs::syncfs;
 use ondisk::Time;
-use ondisk::ext4::Inode;
+use ondisk::ext4::{Inode, Superblock};
 
 use super::device::{Device, sees_ids_as_stored};
 use crate::error::{EngineAction, EngineRefusal};
@@ -33,6 +36,42 @@ pub fn unnamed_inodes(
     top: &Top,
     mount: &ondisk::Mount,
 ) -> Result<Vec<UnnamedInode>, EngineRefusal> {
+    let mut found = Vec::new();
+    each_row(top, mount, |superblock, number, raw| {
+        let inode = Inode::parse_deleted(superblock, number, raw);
+        let inode = inode.filter(|inode| inode.blocks() > 0 && !inode.is_reserved());
+        found.extend(inode.map(|inode| UnnamedInode {
+            ino: number.into(),
+            blocks: inode.blocks(),
+            uid: inode.uid(),
+            ctime: inode.ctime(),
+        }));
+    })?;
+    Ok(found)
+}
+
+/// The bytes of the blocks with extended attributes that are counted more than once in `st_blocks`,
+/// because several inodes with the same attributes share a block and each counts it.
+///
+/// # Errors
+/// The device cannot be read.
+pub fn repeated_xattr_blocks(top: &Top, mount: &ondisk::Mount) -> Result<u64, EngineRefusal> {
+    let (mut blocks, mut repeated, mut size) = (HashSet::new(), 0, 0);
+    each_row(top, mount, |superblock, number, raw| {
+        let inode = Inode::parse(superblock, number, raw);
+        let block = inode.and_then(|inode| inode.xattr_block());
+        repeated += u64::from(block.is_some_and(|block| !blocks.insert(block)));
+        size = superblock.cluster_size;
+    })?;
+    Ok(repeated.saturating_mul(size))
+}
+
+/// Calls `visit` for each row of the inode tables, in use or not, with the number of the inode.
+fn each_row(
+    top: &Top,
+    mount: &ondisk::Mount,
+    mut visit: impl FnMut(&Superblock, u32, &[u8]),
+) -> Result<(), EngineRefusal> {
     /// Number of rows (inodes) per read.
     const ROWS: u32 = 4096;
     if !gate::process::is_root() {
@@ -46,7 +85,7 @@ pub fn unnamed_inodes(
         .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
     let superblock = &device.superblock;
     let size = superblock.inode_size as usize;
-    let (mut found, mut buffer) = (Vec::new(), Vec::new());
+    let mut buffer = Vec::new();
     let all = superblock
         .groups
         .saturating_mul(superblock.inodes_per_group);
@@ -54,15 +93,8 @@ pub fn unnamed_inodes(
         let rows = from..from.saturating_add(ROWS).min(all);
         device.read_rows(rows, &mut buffer);
         for (number, raw) in (from + 1..).zip(buffer.chunks_exact(size)) {
-            let inode = Inode::parse_deleted(superblock, number, raw);
-            let inode = inode.filter(|inode| inode.blocks() > 0 && !inode.is_reserved());
-            found.extend(inode.map(|inode| UnnamedInode {
-                ino: number.into(),
-                blocks: inode.blocks(),
-                uid: inode.uid(),
-                ctime: inode.ctime(),
-            }));
+            visit(superblock, number, raw);
         }
     }
-    Ok(found)
+    Ok(())
 }

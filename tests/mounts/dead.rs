@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,47 +14,34 @@ use crate::support::build::{dir, file};
 use crate::support::disks::{EXT4, image, mount_image};
 use crate::support::fuse::{Manner::Silent, serve};
 use crate::support::reference::table;
-use crate::support::run::{args, mount_at};
+use crate::support::run::{Running, args, mount_at, start};
 use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const NEEDS: [Need; 4] = [Need::Root, Need::Fuse, Need::Loop, Need::Program("bindfs")];
 
-/// A FUSE server that shows a directory of the same disk, and can be stopped.
-struct Bindfs(Child);
-
-impl Bindfs {
-    fn start(base: &Path, from: &Path, at: &Path) -> Bindfs {
-        dir(at);
-        let mut command = Command::new("bindfs");
-        let command = command.arg("-f").arg(from).arg(at).stderr(Stdio::null());
-        let server = Bindfs(command.spawn().unwrap());
-        wait_until("bindfs has mounted", || {
-            table(base).iter().any(|mount| mount.target == at)
-        });
-        server
-    }
-
-    fn stop(&self) {
-        let process = Pid::from_child(&self.0);
-        kill_process(process, Signal::STOP).unwrap();
-    }
+/// Starts a FUSE server that shows a directory of the same disk, and can be stopped.
+fn serve_copy(base: &Path, from: &Path, at: &Path) -> Running {
+    dir(at);
+    let server = start(Command::new("bindfs").arg("-f").arg(from).arg(at));
+    wait_until("bindfs has mounted", || {
+        table(base).iter().any(|mount| mount.target == at)
+    });
+    server
 }
 
-impl Drop for Bindfs {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn stop(server: &Running) {
+    let process = Pid::from_raw(server.id().cast_signed()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
 }
 
 /// Mounts an overlay and an ext4 file system in `tree`, whose files are on a server. The server
 /// itself is not in `tree`.
-fn on_server(base: &Path, tree: &Path) -> (Bindfs, [PathBuf; 2]) {
+fn on_server(base: &Path, tree: &Path) -> (Running, [PathBuf; 2]) {
     let (served, at) = (dir(base.join("served")), base.join("server"));
     dir(served.join("lower/sub"));
     image(EXT4[0], 16, &served.join("disk.image"));
-    let server = Bindfs::start(base, &served, &at);
+    let server = serve_copy(base, &served, &at);
     let (disk, merged) = (dir(tree.join("disk")), dir(tree.join("merged")));
     let flags = MountFlags::RDONLY | MountFlags::NOATIME;
     assert!(mount_image(EXT4[0], &at.join("disk.image"), &disk, flags));
@@ -83,7 +70,7 @@ fn what_rests_on_a_dead_server_is_skipped() {
             for at in &mounts {
                 assert_eq!(mount_at(&value, at)["verdict"], "ok");
             }
-            server.stop();
+            stop(&server);
             let ran = run(&mut fathom(check())).exits(1);
             for at in &mounts {
                 assert_eq!(mount_at(&ran.json(), at)["verdict"], "hung", "{ran}");
@@ -141,8 +128,8 @@ fn a_survey_does_not_wait_for_a_dead_home() {
             let tree = dir(base.join("tree"));
             file(tree.join("plain"), 1);
             let (served, home) = (dir(base.join("served")), base.join("home"));
-            let server = Bindfs::start(base, &served, &home);
-            server.stop();
+            let server = serve_copy(base, &served, &home);
+            stop(&server);
             let mut survey = fathom(args!["survey", &tree, "--limit", "2s"]);
             let ran = run(survey.env("HOME", &home).current_dir(base)).exits(1);
             let told = "the home directory does not answer";

@@ -13,6 +13,7 @@
 //! that it waits for ([`gate::mark`]): while it exists, that device counts as hung, and no other
 //! child is sent there.
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{MountClass, Point};
 use crate::root::Root;
-use crate::table::read_either;
+use crate::table::read_mounts;
 
 /// Deadline for mounts that are checked only to decide whether to read them.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -135,20 +136,20 @@ pub fn find_silent<'m>(
 }
 
 /// Finds out which of these directories, whose paths are followed, do not answer within the
-/// deadline, given the whole mount table.
+/// deadline, given the whole mount table and its [`doubtful`] mounts.
 ///
 /// # Errors
 /// The errors of [`find_silent`].
 pub fn find_silent_paths<'p>(
     paths: impl IntoIterator<Item = &'p [u8]>,
     table: &[Mount],
+    doubtful: &HashSet<u64>,
     deadline: Duration,
 ) -> gate::Result<Vec<bool>> {
-    let doubtful = doubtful(table);
     let point = |path: &[u8]| {
         // A path that ends with a slash and a dot is that of a directory, also behind a symlink.
         let dir = join(&absolute(path).unwrap_or_else(|_| path.to_vec()), b".");
-        let mount = first_doubtful(path, table, &doubtful);
+        let mount = first_doubtful(path, table, doubtful);
         let mount = mount.filter(|mount| mount.content.fstype != b"autofs");
         Point {
             content: mount.map(|mount| mount.content.clone()),
@@ -182,7 +183,7 @@ pub fn find_silent_mount(path: &[u8], deadline: Duration, touch: impl FnOnce()) 
     if path == b"/" {
         return None;
     }
-    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let table = read_mounts();
     let doubtful = doubtful(&table);
     if doubtful.is_empty() {
         return None;
@@ -349,10 +350,7 @@ fn may_wait(points: &[Point]) -> bool {
         visible.filter_map(|point| point.content.as_deref())
     };
     // The mount with the server need not be in the list.
-    let has_server = || {
-        let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
-        table.iter().any(has_server)
-    };
+    let has_server = || read_mounts().iter().any(has_server);
     contents().any(|content| may_hang(&content.fstype))
         || contents().any(is_stacked) && has_server()
 }

@@ -22,7 +22,7 @@ const LEVELS: usize = 8;
 const SYMLINKS: usize = 40;
 
 /// Whether a mount has a server itself, which may not answer; false for autofs, because touching it would trigger the automount.
-pub fn has_server(mount: &Mount) -> bool {
+pub(crate) fn has_server(mount: &Mount) -> bool {
     let fstype = &mount.content.fstype[..];
     may_hang(fstype) && fstype != b"autofs"
 }
@@ -156,7 +156,7 @@ fn number(dir: &[u8]) -> Option<Dev> {
 }
 
 /// The mount that contains an absolute path without symlinks: of several at the same path, the last one covers the others.
-fn covering<'m>(path: &[u8], table: &'m [Mount]) -> Option<&'m Mount> {
+pub fn covering<'m>(path: &[u8], table: &'m [Mount]) -> Option<&'m Mount> {
     let length = |mount: &&Mount| {
         let target = mount.target.as_deref()?;
         below(target, path).map(|_| target.len())
@@ -167,7 +167,7 @@ fn covering<'m>(path: &[u8], table: &'m [Mount]) -> Option<&'m Mount> {
 
 /// The first doubtful mount that the lookup of a path enters, including the automounts. Reads the symlinks in front of that mount, and
 /// touches nothing behind it.
-pub fn first_doubtful<'m>(
+pub(crate) fn first_doubtful<'m>(
     path: &[u8],
     table: &'m [Mount],
     doubtful: &HashSet<u64>,

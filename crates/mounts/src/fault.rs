@@ -18,7 +18,7 @@ use crate::kind::is_one_of;
 use crate::names::kernel_name;
 pub use crate::point::Fault;
 use crate::point::{MountClass, Point};
-use crate::table::read_either;
+use crate::table::read_mounts;
 
 /// Sets [`Point::fault`] of each mount point. Reads /sys for each ext4 file system, and touches no
 /// file system except a faulty one below an overlay.
@@ -31,8 +31,7 @@ pub fn examine(points: &mut [Point]) {
             continue;
         };
         let table = table.get_or_insert_with(|| {
-            let rows = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
-            let mut rows: Vec<Point> = rows.into_iter().filter_map(listed).collect();
+            let mut rows: Vec<Point> = read_mounts().into_iter().filter_map(listed).collect();
             set_own_faults(&mut rows);
             rows
         });
@@ -89,9 +88,10 @@ fn set_own_faults(points: &mut [Point]) {
 /// The devices of the file systems that were mounted writable: those of which the oldest mount is writable. Later ones may be bind mounts,
 /// each with a `ro` of its own.
 fn find_meant_writable() -> HashSet<Dev> {
-    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
     let mut seen = HashSet::new();
-    let oldest = table.into_iter().filter(|mount| seen.insert(mount.dev));
+    let oldest = read_mounts()
+        .into_iter()
+        .filter(|mount| seen.insert(mount.dev));
     let writable = oldest.filter(|mount| !mount.content.mount_read_only);
     writable.map(|mount| mount.dev).collect()
 }

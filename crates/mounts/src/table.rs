@@ -327,6 +327,11 @@ fn sample() -> Result<Vec<Mount>, Error> {
     }
 }
 
+/// The mounts of the whole table; none if it cannot be read.
+pub fn read_mounts() -> Vec<Mount> {
+    read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts)
+}
+
 /// Reads the table by the cheaper interface, and says why; by the other one if that fails, or
 /// cannot be the table of a process whose root is on the mount `anchor`. A `nameless` table has no
 /// paths.

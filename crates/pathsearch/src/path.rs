@@ -11,7 +11,8 @@ use gate::long::{open_long, stat_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
 use mounts::check::{ANSWER_WITHIN, find_silent_paths};
-use mounts::table::read_either;
+use mounts::doubt::doubtful;
+use mounts::table::read_mounts;
 use ondisk::Dev;
 
 use crate::lookup::{DEFAULT_PATH, normalize, split};
@@ -375,9 +376,9 @@ pub fn is_silent(path: &[u8]) -> bool {
 }
 
 fn silent_elements(path: &[u8]) -> Vec<bool> {
-    let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+    let table = read_mounts();
     let dirs = path.split(|&byte| byte == b':');
-    find_silent_paths(dirs, &table, ANSWER_WITHIN).unwrap_or_default()
+    find_silent_paths(dirs, &table, &doubtful(&table), ANSWER_WITHIN).unwrap_or_default()
 }
 
 /// Whether a directory of PATH that answers has this program. A child process looks first, so the

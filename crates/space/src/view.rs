@@ -13,6 +13,7 @@ use gate::fs::{Open, Statfs, fstatfs, syncfs};
 use gate::long::open_long;
 use gate::mount::mount_id;
 use mounts::check::find_silent_paths;
+use mounts::doubt::doubtful;
 use mounts::{is_kernel_file_system, may_hang};
 use ondisk::Mount;
 use walk::{
@@ -303,7 +304,7 @@ impl ExaminedMount {
 fn mounts_if_answering(path: &[u8], deadline: Duration) -> Result<Vec<Mount>, Error> {
     let table = mounts_around(None);
     // If no child process can be started, assume that the path answers.
-    let silent = find_silent_paths([path], &table, deadline).unwrap_or_default();
+    let silent = find_silent_paths([path], &table, &doubtful(&table), deadline).unwrap_or_default();
     match silent == [true] {
         true => Err(Error::Silent(path.to_vec(), deadline)),
         false => Ok(table),

@@ -64,7 +64,8 @@ impl ReachableMounts {
         }
         // If fork(2) fails, no mount counts as silent, and the walk may block on a dead server.
         let tops = dirs.iter().map(Vec::as_slice);
-        let silent = find_silent_paths(tops, &around.mounts, deadline).unwrap_or_default();
+        let silent =
+            find_silent_paths(tops, &around.mounts, &doubtful, deadline).unwrap_or_default();
         if let Some((_, dir)) = silent
             .into_iter()
             .zip(dirs)
@@ -75,8 +76,8 @@ impl ReachableMounts {
         if one_file_system {
             around.deadline = deadline.min(ATTRIBUTES);
         }
-        let is_asked = |mount: &Mount, _: &Fd| doubtful.contains(&mount.id);
-        let met = around.below(dirs, filter, is_asked);
+        let is_asked = |mount: &Mount| doubtful.contains(&mount.id);
+        let met = around.below(dirs, filter, |_| is_asked);
         let asked = met.iter().map(|(_, mount)| (*mount, target(mount)));
         let silent = find_silent(asked, around.deadline).unwrap_or_default();
         let silent = met
@@ -87,12 +88,13 @@ impl ReachableMounts {
         Ok(around)
     }
 
-    /// The mounts below the directories that satisfy a condition and are not excluded, with their paths, which begin with a DIR as given.
-    fn below(
+    /// The mounts below each directory that satisfy the condition for it and are not excluded, with their paths, which begin with a DIR
+    /// as given.
+    fn below<C: Fn(&Mount) -> bool>(
         &self,
         dirs: &[Vec<u8>],
         filter: &Filter,
-        is_wanted: impl Fn(&Mount, &Fd) -> bool,
+        condition: impl Fn(&Fd) -> C,
     ) -> Vec<(Vec<u8>, &Mount)> {
         let mut found = Vec::new();
         for dir in dirs {
@@ -103,7 +105,8 @@ impl ReachableMounts {
             let Some((absolute, fd)) = named else {
                 continue; // the walk reports that DIR cannot be opened
             };
-            for mount in self.mounts.iter().filter(|mount| is_wanted(mount, &fd)) {
+            let is_wanted = condition(&fd);
+            for mount in self.mounts.iter().filter(|mount| is_wanted(mount)) {
                 let rel = below(&absolute, target(mount));
                 if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {
                     found.push((joined(dir, rel), mount));
@@ -116,10 +119,14 @@ impl ReachableMounts {
     /// The mount points below the directories that a walk with `-x` does not enter, as paths that begin with a DIR as given: without file
     /// systems of the kernel, and without mounts on other such mounts.
     pub fn not_entered(&self, dirs: &[Vec<u8>], filter: &Filter) -> Vec<Vec<u8>> {
-        let is_other = |mount: &Mount, dir: &Fd| {
-            let own = self.mounts.iter().find(|own| Some(own.id) == mount_id(dir));
-            own.is_some_and(|own| own.dev != mount.dev)
-                && !is_kernel_file_system(&mount.content.fstype)
+        let is_other = |dir: &Fd| {
+            let id = mount_id(dir);
+            let own = self.mounts.iter().find(|own| Some(own.id) == id);
+            let own = own.map(|own| own.dev);
+            move |mount: &Mount| {
+                own.is_some_and(|own| own != mount.dev)
+                    && !is_kernel_file_system(&mount.content.fstype)
+            }
         };
         let met = self.below(dirs, filter, is_other);
         let mut paths: Vec<Vec<u8>> = met.into_iter().map(|(path, _)| path).collect();

@@ -10,7 +10,7 @@ use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{Attributes, Statx, StatxMask};
 use gate::long::lstat_long;
-use mounts::doubt::doubtful;
+use mounts::doubt::{covering, doubtful};
 use mounts::listed::is_still;
 use mounts::root::absolute;
 use ondisk::{Dev, Mount};
@@ -261,20 +261,16 @@ impl MountPoints {
             let doubtful = doubtful(&mounts);
             (mounts, doubtful)
         });
-        let is_above = |mount: &&Mount| {
+        let is_above = |mount: &Mount| {
             let target = mount.target.as_deref();
             target.is_some_and(|target| below(target, &path).is_some())
         };
-        let above: Vec<&Mount> = mounts.iter().filter(is_above).collect();
         // fathom itself could not run if the server of the root directory did not answer.
         let is_root = |mount: &Mount| mount.target.as_deref() == Some(&b"/"[..]);
-        let may_wait = above
+        let may_wait = mounts
             .iter()
-            .any(|it| doubtful.contains(&it.id) && !is_root(it));
-        // Of several mounts at the same path, the last one covers the others.
-        let on = above.into_iter();
-        on.max_by_key(|mount| mount.target.as_ref().map(Vec::len))
-            .filter(|_| may_wait)
+            .any(|it| doubtful.contains(&it.id) && is_above(it) && !is_root(it));
+        covering(&path, mounts).filter(|_| may_wait)
     }
 
     /// The device number of the file at a path; `None` if the file cannot be examined.
